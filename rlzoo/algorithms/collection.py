@@ -6,7 +6,8 @@ Agents that override none of them collect in `rlzoo.training.on_policy_loop` and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,13 +19,56 @@ from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.callbacks.base_callback import BaseCallback, LoopLocals
 from rlzoo.core.action_noise import ActionNoise
+from rlzoo.core.errors import UnknownArgument, UserError
 from rlzoo.core.observations import Info, copy_obs
+from rlzoo.core.returns import gae
+from rlzoo.core.signatures import constructor_parameters, is_own
 from rlzoo.core.types import PolicyInput
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.training import overridden_loops
-from rlzoo.training.learner import OnPolicyLearner
 from rlzoo.training.on_policy_loop import collect
 from rlzoo.training.training_state import record_episodes
+
+GIVEN_BY_ALGORITHM = (
+    "buffer_size", "observation_space", "action_space", "device", "gae_lambda", "gamma", "n_envs", "like",
+)  # fmt: skip
+"""Arguments of a rollout buffer that are those of the algorithm."""
+FILLING_METHODS = ("add", "compute_returns_and_advantage")
+"""What fills a rollout buffer, where its class overrides one of them."""
+UNCALLED_BUFFER_METHODS: Mapping[str, str] = {
+    "get": "minibatches(batch, batch_size, rollout) of the algorithm, or its train()",
+    "_get_samples": "read_rollout(rollout) of the algorithm, or its train()",
+}
+
+
+def check_buffer_class(cls: object, kwargs: Mapping[str, object], overridden_train: bool) -> bool:
+    """Return whether a class of rollout buffers overrides how these are filled.
+
+    :param kwargs: for its constructor
+    :param overridden_train: whether a `train` reads them, which calls `get`
+    :raises UserError: it is no RolloutBuffer, or overrides a method that is never called
+    :raises UnknownArgument: the constructor does not take a keyword, or the algorithm itself gives it
+    """
+    if not (isinstance(cls, type) and issubclass(cls, RolloutBuffer)):
+        raise UserError(f"rollout_buffer_class must be a class derived from RolloutBuffer, not {cls!r}")
+    for name in kwargs:
+        if name not in constructor_parameters(cls):
+            text = f"{cls.__name__} got an unexpected keyword argument {name!r}"
+            raise UnknownArgument(f"rollout_buffer_kwargs: {text}")
+        if name in GIVEN_BY_ALGORITHM:
+            raise UnknownArgument(f"rollout_buffer_kwargs: {name} is not given here, the algorithm knows it")
+    refusal = None if overridden_train else uncalled_override(cls, UNCALLED_BUFFER_METHODS)
+    if refusal is not None:
+        raise UserError(refusal)
+    return not all(is_own(getattr(cls, name)) for name in FILLING_METHODS)
+
+
+def uncalled_override(cls: type, replaced: Mapping[str, str]) -> str | None:
+    """Return a sentence when a user's subclass overrides a method that is never called, else None."""
+    for base in cls.__mro__:
+        for name in () if is_own(base) else replaced.keys() & vars(base).keys():
+            return f"{base.__name__} overrides {name}(), which rlzoo never calls; override {replaced[name]}"
+    return None
 
 
 class StepMethods:
@@ -43,12 +87,35 @@ class StepMethods:
 
 
 class OnPolicyCollection(StepMethods):
-    """`collect_rollouts` of on-policy algorithms."""
+    """`collect_rollouts` of on-policy algorithms, and their rollout buffer."""
 
     overridden_loop: ClassVar[Callable[..., None]] = overridden_loops.on_policy
+    assigned_rollout: RolloutBuffer | None = None  # by a script, or by its `_setup_model`
+
+    @property
+    def rollout_buffer(self: Any) -> RolloutBuffer | None:
+        """The rollout buffer; before the first training an empty one, None without environments."""
+        if self.last_rollout is None and self.env is not None and hasattr(self, "policy"):
+            self.last_rollout = self.make_rollout_buffer(self.env)
+        return self.last_rollout  # type: ignore[no-any-return]
+
+    @rollout_buffer.setter
+    def rollout_buffer(self: Any, rollout: RolloutBuffer) -> None:
+        """Train with another buffer from now on.
+
+        :raises UserError: it is no RolloutBuffer, or of another size or other spaces than the agent's
+        """
+        self.fills_by_add = check_buffer_class(type(rollout), {}, self.overrides_train)
+        made_for = (rollout.n_steps, rollout.n_envs, rollout.observation_space, rollout.action_space)
+        needed = (self.config.n_steps, self.n_envs, self.observation_space, self.action_space)
+        if made_for != needed:
+            text = "{} steps of {} environments with the spaces {} and {}"
+            raise UserError(f"the rollout buffer is for {text.format(*made_for)}, not {text.format(*needed)}")
+        rollout.algorithm = weakref.ref(self)
+        self.assigned_rollout = self.last_rollout = rollout
 
     def collect_rollouts(
-        self: OnPolicyLearner,
+        self: Any,
         env: VecEnv,
         callback: BaseCallback,
         rollout_buffer: RolloutBuffer,
@@ -56,15 +123,35 @@ class OnPolicyCollection(StepMethods):
     ) -> bool:
         """Collect one rollout with the present policy.
 
-        Where a subclass overrides it, `learn` calls it. It fills the buffer by `add` and
-        `compute_returns_and_advantage`, moves `_last_obs` and `_last_episode_starts` on, and counts
-        `num_timesteps`.
+        Where a subclass overrides it, or a buffer overrides `add` or `compute_returns_and_advantage`, `learn`
+        calls it. It fills the buffer by these two methods, moves `_last_obs` and `_last_episode_starts` on,
+        and counts `num_timesteps`.
 
         :param n_rollout_steps: steps of each environment
         :return: False when a callback ends the training
         """
+        if self.fills_by_add:
+            return overridden_loops.collect_by_add(self, env, callback, rollout_buffer)
+        if rollout_buffer.filled == rollout_buffer.n_steps:
+            rollout_buffer.filled = 0
         locals_ = LoopLocals(self, callback, rollout_buffer=rollout_buffer)
         return collect(self, env, rollout_buffer, callback, locals_)
+
+    def estimate(
+        self: Any, rollout: RolloutBuffer
+    ) -> tuple[np.ndarray, torch.Tensor, np.ndarray, np.ndarray]:
+        """Compute values, log-probabilities, advantages and returns of a rollout, for scripts that read them.
+
+        :raises UserError: the algorithm has no `gae_lambda`
+        """
+        config = self.config
+        if not hasattr(config, "gae_lambda"):
+            raise UserError(f"{type(self).__name__} does not learn from advantages")
+        log_probs, values, next_values = self.old_values(rollout, self.read_rollout(rollout))
+        ends = (rollout.terminated, rollout.truncated)
+        gae_lambda = 1.0 if config.gae_lambda is None else config.gae_lambda
+        advantages, returns = gae(rollout.rewards, values, next_values, *ends, config.gamma, gae_lambda)
+        return values, log_probs, advantages, returns
 
 
 class OffPolicyCollection(StepMethods):
@@ -72,13 +159,16 @@ class OffPolicyCollection(StepMethods):
 
     overridden_loop: ClassVar[Callable[..., None]] = overridden_loops.off_policy
     _last_original_obs: Obs | None = None  # before VecNormalize
+    _noted_obs: Obs | None = None  # the present observations when that was noted
 
     def prepare_collection(self: Any) -> None:
-        """Note the present observations, which the first transition begins with."""
+        """Note the present observations, which the next transition begins with, unless that has been done."""
+        if self._noted_obs is self._last_obs:
+            return
         self.buffer_in_sync = False
         normalizer = self._vec_normalize_env
         obs = self._last_obs if normalizer is None else normalizer.get_original_obs()
-        self._last_original_obs = copy_obs(obs)
+        self._last_original_obs, self._noted_obs = copy_obs(obs), self._last_obs
 
     def collect_rollouts(
         self: Any,
@@ -98,6 +188,7 @@ class OffPolicyCollection(StepMethods):
         :param learning_starts: steps of random actions at the beginning
         :param log_interval: episodes between two dumps of metrics
         """
+        self.prepare_collection()
         self.set_training_mode(False)
         steps = episodes = 0
         with torch.no_grad():
@@ -135,6 +226,7 @@ class OffPolicyCollection(StepMethods):
         :param learning_starts: steps of random actions at the beginning
         :param action_noise: is added, where it is not that of the agent already
         """
+        self.prepare_collection()
         counters = self.counters
         counters.warm_up = counters.num_timesteps < learning_starts
         obs = map_obs(lambda rows: torch.as_tensor(rows, device=self.device), self._last_obs)
@@ -177,7 +269,7 @@ class OffPolicyCollection(StepMethods):
             else:
                 next_obs[index] = final
         replay_buffer.add(self._last_original_obs, next_obs, buffer_action, raw_reward, dones, infos)
-        self.collector.obs = new_obs
+        self.collector.obs = self._noted_obs = new_obs
         self._last_original_obs = copy_obs(raw_obs)
 
     def _on_step(self) -> None:

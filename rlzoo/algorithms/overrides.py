@@ -17,8 +17,8 @@ import torch
 from torch import nn
 
 from rlzoo.algorithms.agent.agent import Agent
+from rlzoo.algorithms.collection import uncalled_override
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
-from rlzoo.core.errors import UserError
 from rlzoo.core.signatures import is_own
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 from rlzoo.optim.parameters import get_parameters_by_name
@@ -29,11 +29,9 @@ UNCALLED_METHODS: Mapping[str, str] = {
     "_on_step": "a callback's _on_step(), or train()",
     "_sample_action": "act(inputs), or explore(obs) of off-policy algorithms",
     "_store_transition": "add_step() of a class for replay_buffer_class",
-    "_setup_learn": "learn(), which calls super().learn()",
     "_get_torch_save_params": "state(), which names the modules, optimisers and tensors of a file",
     "_update_info_buffer": "a callback, which sees the infos of each step",
     "_dump_logs": "dump_logs(), or rollout_metrics(), which adds to what is logged",
-    "_init_callback": "learn(), which gives another callback to super().learn()",
     "_update_current_progress_remaining": "a schedule, which is a function of the progress remaining",
     "_wrap_env": "a wrapper around the environment that is handed over",
 }
@@ -42,36 +40,8 @@ COLLECTION_METHODS = ("collect_rollouts", "_sample_action", "_store_transition",
 UNCALLED_WITHOUT_TRAIN: Mapping[str, str] = {
     "_update_learning_rate": "set_learning_rate(optimizer, counters), or train() too",
 }
-UNCALLED_BUFFER_METHODS: Mapping[str, str] = {
-    "add": "a callback, which sees each step, or update(rollout, counters) of the algorithm",
-    "get": "minibatches(batch, batch_size, rollout) of the algorithm, or its train()",
-    "compute_returns_and_advantage": "update(rollout, counters) of the algorithm, which computes advantages",
-    "_get_samples": "read_rollout(rollout) of the algorithm, or its train()",
-}
 NORM_STATS = "batch_norm_stats"
 """Ends the names of lists of statistics of normalisation layers, such as `critic_batch_norm_stats_target`."""
-
-
-def refuse_buffer_overrides(cls: type, overridden_train: bool, overridden_collection: bool) -> None:
-    """Check that a user's rollout buffer overrides no method that is never called.
-
-    :param overridden_train: whether a `train` reads it, which calls `get`
-    :param overridden_collection: whether a `collect_rollouts` fills it
-    :raises UserError: naming the class, the method and what replaces it
-    """
-    called = {"get"} if overridden_train else set()
-    called |= {"add", "compute_returns_and_advantage"} if overridden_collection else set()
-    uncalled = {name: UNCALLED_BUFFER_METHODS[name] for name in UNCALLED_BUFFER_METHODS.keys() - called}
-    if (refusal := uncalled_override(cls, uncalled)) is not None:
-        raise UserError(refusal)
-
-
-def uncalled_override(cls: type, replaced: Mapping[str, str]) -> str | None:
-    """Return a sentence when a user's subclass overrides a method that is never called, else None."""
-    for base in cls.__mro__:
-        for name in () if is_own(base) else replaced.keys() & vars(base).keys():
-            return f"{base.__name__} overrides {name}(), which rlzoo never calls; override {replaced[name]}"
-    return None
 
 
 def _has_own(cls: type, name: str) -> bool:
@@ -94,7 +64,7 @@ class Overridable(Agent):
         collection = [name for name in COLLECTION_METHODS if _has_own(cls, name)]
         cls.overrides_collection = not all(is_own(getattr(cls, name)) for name in collection)
         if cls.overrides_collection and is_own(cls.loop):
-            cls.loop = cls.overridden_loop  # type: ignore[attr-defined]
+            cls.loop = cls.overridden_loop
         called = ["_update_info_buffer", "_update_current_progress_remaining"]
         for name in [*collection, *(called if cls.overrides_collection else [])]:
             uncalled.pop(name, None)
@@ -114,7 +84,7 @@ class Overridable(Agent):
         vars(self).update(state)
         if state.get("optimized_ids"):
             self.note_optimized()
-        rollout = state.get("rollout_buffer")
+        rollout = state.get("last_rollout")
         if isinstance(rollout, RolloutBuffer) and rollout.algorithm is None:
             rollout.algorithm = weakref.ref(self)
 

@@ -46,6 +46,28 @@ class Estimates(NamedTuple):
     returns: np.ndarray
 
 
+class _Estimate:
+    """Descriptor of one of the `Estimates` of a rollout; where `add` has filled it, it may be assigned."""
+
+    def __init__(self, doc: str) -> None:
+        self.__doc__ = doc
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, rollout: RolloutArrays | None, owner: type) -> np.ndarray:
+        if rollout is None:  # of the class
+            return self  # type: ignore[return-value]
+        array: np.ndarray = getattr(rollout.estimated(), self.name)
+        return array
+
+    def __set__(self, rollout: RolloutArrays, value: Values) -> None:
+        column = self.__get__(rollout, type(rollout))
+        if not column.flags.writeable:
+            raise UserError(f"{self.name} of a rollout that an algorithm has filled cannot be assigned")
+        column[:] = np.reshape(_array(value), column.shape)
+
+
 class RolloutArrays(BaseBuffer):
     """Arrays [n_steps, n_envs, ...] of a rollout.
 
@@ -113,25 +135,10 @@ class RolloutArrays(BaseBuffer):
         """1 where an observation is the first of its episode."""
         return _array(self.starts_column).astype(np.float32)
 
-    @property
-    def values(self) -> np.ndarray:
-        """Values of the observations that were acted on."""
-        return self._estimated().values
-
-    @property
-    def log_probs(self) -> np.ndarray:
-        """Log-probabilities of the actions."""
-        return self._estimated().log_probs
-
-    @property
-    def advantages(self) -> np.ndarray:
-        """Advantages of the actions, by generalised advantage estimation."""
-        return self._estimated().advantages
-
-    @property
-    def returns(self) -> np.ndarray:
-        """Lambda-returns, which the value function is fitted to."""
-        return self._estimated().returns
+    values = _Estimate("Values of the observations that were acted on.")
+    log_probs = _Estimate("Log-probabilities of the actions.")
+    advantages = _Estimate("Advantages of the actions, by generalised advantage estimation.")
+    returns = _Estimate("Lambda-returns, which the value function is fitted to.")
 
     @property
     def action_masks(self) -> np.ndarray:
@@ -143,8 +150,11 @@ class RolloutArrays(BaseBuffer):
             raise AttributeError(f"this {type(self).__name__} has no action masks: none were collected")
         return _array(self.extra["action_masks"]).astype(np.float32)
 
-    def _estimated(self) -> Estimates:
-        """:raises UserError: the rollout is not complete"""
+    def estimated(self) -> Estimates:
+        """Return values, log-probabilities, advantages and returns, computed at the first call.
+
+        :raises UserError: the rollout is not complete
+        """
         if self.estimates is None:
             algorithm = None if self.algorithm is None else self.algorithm()
             if algorithm is None:
@@ -189,7 +199,7 @@ class RolloutArrays(BaseBuffer):
             self.estimates = Estimates(zeros, zeros.copy(), zeros.copy(), zeros.copy())
             self.learned = None
             self.extra.clear()
-        estimates = self._estimated()
+        estimates = self.estimated()
 
         def write(column: np.ndarray, rows: Values) -> None:
             column[t] = np.reshape(_array(rows), column.shape[1:])
@@ -222,7 +232,7 @@ class RolloutArrays(BaseBuffer):
         if not self._pos and self.algorithm is not None and self.algorithm() is not None:
             self.estimates = None
             return
-        estimates = self._estimated()
+        estimates = self.estimated()
         last = _array(last_values).reshape(1, -1).astype(np.float32)
         ended = np.concatenate([self.starts_column[1:], _array(dones).reshape(1, -1).astype(bool)])
         following = np.concatenate([estimates.values[1:], last])
@@ -248,7 +258,7 @@ class RolloutArrays(BaseBuffer):
         order = np.random.permutation(n_rows)
         observations = map_obs(self.swap_and_flatten, self.observations)
         actions = self.swap_and_flatten(self.actions).astype(np.float32)
-        columns = [self.swap_and_flatten(column).reshape(-1) for column in self._estimated()]
+        columns = [self.swap_and_flatten(column).reshape(-1) for column in self.estimated()]
         masked = "action_masks" in self.extra
         if masked:
             columns.append(self.swap_and_flatten(self.action_masks))

@@ -23,6 +23,10 @@ MAX_ENVS = 2**16
 State: TypeAlias = Mapping[str, Any]  # as in a checkpoint: plain values and arrays
 
 
+class OtherNoise(CheckpointError):
+    """The state of other noise than the agent's."""
+
+
 class NotNoise(UserError, TypeError):
     """A value is not the ActionNoise of one environment."""
 
@@ -369,4 +373,4 @@ def _is_count(value: object) -> bool:
 
 def _check_names(noise: object, state: State, names: tuple[str, ...]) -> None:
     if not isinstance(state, Mapping) or set(state) != set(names):
-        raise CheckpointError(f"the file has the state of other noise than {type(noise).__name__}")
+        raise OtherNoise(f"the file has the state of other noise than {type(noise).__name__}")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
-
-from rlzoo.core.schedules import Counters
 
 T = TypeVar("T")
 
@@ -15,16 +13,16 @@ class EpisodeWindow(deque[T], Generic[T]):
     """The last episodes of all ranks; those that end on this rank count once all ranks have told theirs.
 
     :param window: the last episodes before
-    :param counters: of the training
+    :param num_timesteps: returns the steps of the training
     """
 
-    def __init__(self, window: deque[T], counters: Counters) -> None:
+    def __init__(self, window: deque[T], num_timesteps: Callable[[], int]) -> None:
         super().__init__(window, window.maxlen)
-        self.counters = counters
+        self.num_timesteps = num_timesteps
         self.untold: list[tuple[int, T]] = []  # (number of environment steps, episode)
 
     def append(self, episode: T) -> None:
-        self.untold.append((self.counters.num_timesteps, episode))
+        self.untold.append((self.num_timesteps(), episode))
 
     def tell(self) -> list[tuple[int, T]]:
         """Return the episodes that have ended on this rank since the last call."""

@@ -70,6 +70,9 @@ class Trainee(Protocol):
     def set_logger(self, logger: Logger) -> None:
         """Log to another logger."""
 
+    def optimize_assigned_policy(self) -> None:
+        """Make optimisers for what a script has replaced."""
+
 
 class OffPolicyTrainee(Trainee, Protocol):
     """An algorithm that learns from replayed experience."""
@@ -286,6 +289,7 @@ class Ranks:
         model = cast(Trainee, algorithm)
         env: VecEnv = vars(model)["env"]
         check_supported(model)
+        model.optimize_assigned_policy()
         if env.on_device:
             raise UserError("environments on a device cannot be divided among ranks")
         if hasattr(type(model), "replay_buffer"):
@@ -300,7 +304,7 @@ class Ranks:
         model.begin_rollout = noise_inside(noise, model.begin_rollout)
         model.update = self._marked(model.update)
         for name, window in _named_windows(model):
-            vars(model)[name] = EpisodeWindow(window, model.counters)
+            vars(model)[name] = EpisodeWindow(window, lambda: model.counters.num_timesteps)
         for optimizer in optimizers:
             optimizer.average = self.average_gradients
         for normalizer in normalizers:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from gymnasium import spaces
 
 from rlzoo import __version__
-from rlzoo.algorithms.agent.saving import env_id_of
+from rlzoo.algorithms.agent.position import env_id_of
 from rlzoo.algorithms.base import Algorithm
 from rlzoo.export.observation_layers import SINGLE, Part
 from rlzoo.export.policy_module import PolicyModule

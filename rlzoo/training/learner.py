@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
@@ -49,10 +49,9 @@ class Learner(Reporter, Protocol):
 class OnPolicyLearner(Learner, Protocol):
     """An algorithm that learns from whole rollouts, each once."""
 
-    rollout_buffer: RolloutBuffer | None
+    last_rollout: RolloutBuffer | None
     ranks: Ranks | None
     wants_action_masks: bool
-    keeps_raw_rollouts: ClassVar[bool]
 
     def make_rollout_buffer(self, env: VecEnv) -> RolloutBuffer:
         """Return an empty buffer for one rollout."""

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import torch
 
-from rlzoo.buffers.rollout_buffer import RawRollout, RolloutBuffer, map_obs
+from rlzoo.buffers.rollout_buffer import RolloutBuffer, map_obs
 from rlzoo.callbacks.base_callback import BaseCallback, LoopLocals
 from rlzoo.callbacks.progress import log_progress, record_metrics
 from rlzoo.core.types import Metrics, PolicyInput
 from rlzoo.envs.action_masks import mask_reader
 from rlzoo.envs.vec_env.vec_env import VecEnv
-from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.training.learner import OnPolicyLearner
 from rlzoo.training.training_state import record_episodes
 
@@ -25,10 +24,7 @@ def on_policy(algorithm: OnPolicyLearner, env: VecEnv, callback: BaseCallback, l
     :param log_interval: iterations between two dumps of metrics
     """
     counters, ranks = algorithm.counters, algorithm.ranks
-    rollout = algorithm.make_rollout_buffer(env)
-    if algorithm.keeps_raw_rollouts and (normalizer := ExperienceNormalizer.of(env)) is not None:
-        rollout.raw = RawRollout(rollout.n_steps, normalizer)
-    algorithm.rollout_buffer = rollout
+    algorithm.last_rollout = rollout = algorithm.make_rollout_buffer(env)
     if algorithm.collector.saved_rollout:
         resume_rollout(algorithm, rollout)
     locals_ = LoopLocals(algorithm, callback, log_interval, rollout_buffer=rollout)

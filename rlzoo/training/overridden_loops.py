@@ -7,22 +7,46 @@ which are faster, are in `rlzoo.training.on_policy_loop` and `rlzoo.training.off
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
+import torch
+
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
-from rlzoo.buffers.rollout_buffer import RawRollout, RolloutBuffer
+from rlzoo.buffers.rollout_buffer import RolloutBuffer, map_obs
 from rlzoo.callbacks.base_callback import BaseCallback, LoopLocals
 from rlzoo.callbacks.progress import last_metrics, log_progress, record_metrics
 from rlzoo.core.errors import UserError
-from rlzoo.core.types import Metrics
+from rlzoo.core.observations import Info, Obs
+from rlzoo.core.types import Metrics, TensorObs
+from rlzoo.envs.action_masks import mask_reader
 from rlzoo.envs.vec_env.vec_env import VecEnv
-from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.training.learner import OffPolicyLearner, OnPolicyLearner
 from rlzoo.training.off_policy_loop import learn
+from rlzoo.training.training_state import record_episodes
+
+
+class ActorCritic(Protocol):
+    """A policy with a value function."""
+
+    def __call__(self, obs: TensorObs, **context: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return actions, values and log-probabilities."""
+
+    def predict_values(self, obs: TensorObs) -> torch.Tensor:
+        """Return the values of observations, [n_envs, 1]."""
 
 
 class OnPolicyCollector(OnPolicyLearner, Protocol):
     """An on-policy algorithm with `collect_rollouts`."""
+
+    policy: ActorCritic
+
+    def refresh_noise(self, step: int) -> None:
+        """Draw new gSDE noise, if that is due."""
+
+    def to_env_action(self, actions: torch.Tensor) -> np.ndarray:
+        """Return actions as environments execute them."""
 
     def collect_rollouts(
         self, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer, n_rollout_steps: int
@@ -65,9 +89,7 @@ def on_policy(algorithm: OnPolicyCollector, env: VecEnv, callback: BaseCallback,
     """
     check_collection(algorithm, env)
     counters = algorithm.counters
-    algorithm.rollout_buffer = rollout = algorithm.make_rollout_buffer(env)
-    if algorithm.keeps_raw_rollouts and (normalizer := ExperienceNormalizer.of(env)) is not None:
-        rollout.raw = RawRollout(rollout.n_steps, normalizer)
+    algorithm.last_rollout = rollout = algorithm.make_rollout_buffer(env)
     locals_ = LoopLocals(algorithm, callback, log_interval, rollout_buffer=rollout)
     metrics: Metrics = {}
     try:
@@ -91,6 +113,67 @@ def on_policy(algorithm: OnPolicyCollector, env: VecEnv, callback: BaseCallback,
         record_metrics(algorithm, metrics)
     finally:
         callback.on_training_end()
+
+
+def collect_by_add(
+    algorithm: OnPolicyCollector, env: VecEnv, callback: BaseCallback, rollout_buffer: RolloutBuffer
+) -> bool:
+    """Fill a buffer by its own `add` and `compute_returns_and_advantage`, as stable-baselines3 does.
+
+    Where an episode is truncated, the discounted value of its final observation is added to the reward.
+
+    :return: False when a callback ends the training
+    """
+    collector, policy, device = algorithm.collector, algorithm.policy, algorithm.device
+    ask_masks = mask_reader(env) if algorithm.wants_action_masks else None
+    algorithm.set_training_mode(False)
+    rollout_buffer.reset()
+    callback.on_rollout_start()
+    with torch.no_grad():
+        algorithm.begin_rollout()
+    for step in range(rollout_buffer.n_steps):
+        masks = {} if ask_masks is None else {"action_masks": ask_masks()}
+        obs, starts = collector.current_obs(), collector.episode_starts
+        with torch.no_grad():
+            algorithm.refresh_noise(step)
+            context = {name: torch.as_tensor(rows, device=device) for name, rows in masks.items()}
+            actions, values, log_probs = policy(_on_device(obs, device), **context)
+            env_actions = algorithm.to_env_action(actions)
+        new_obs, rewards, dones, infos = env.step(env_actions)
+        algorithm.counters.num_timesteps += env.num_envs
+        callback.update_locals(locals())
+        if not callback.on_step():
+            return False
+        record_episodes(algorithm, infos)
+        rewards = rewards + rollout_buffer.gamma * _values_of_truncated(algorithm, dones, infos)
+        rollout_buffer.add(obs, actions.cpu().numpy(), rewards, starts, values, log_probs, **masks)
+        collector.obs, collector.episode_starts = new_obs, dones
+        if dones.any():
+            algorithm.end_episodes(np.flatnonzero(dones))
+    with torch.no_grad():
+        last_values = policy.predict_values(_on_device(collector.current_obs(), device))
+    rollout_buffer.compute_returns_and_advantage(last_values=last_values, dones=collector.episode_starts)
+    callback.update_locals(locals())
+    callback.on_rollout_end()
+    return True
+
+
+def _on_device(obs: Obs, device: torch.device) -> TensorObs:
+    tensors: TensorObs = map_obs(lambda rows: torch.as_tensor(rows, device=device), obs)
+    return tensors
+
+
+def _values_of_truncated(
+    algorithm: OnPolicyCollector, dones: np.ndarray, infos: Sequence[Info]
+) -> np.ndarray:
+    """Return the values of final observations where episodes were truncated, elsewhere 0, [n_envs]."""
+    values = np.zeros(len(dones), np.float32)
+    for index in np.flatnonzero(dones).tolist():
+        if infos[index].get("TimeLimit.truncated", False):
+            final = map_obs(lambda row: np.asarray(row)[None], infos[index]["terminal_observation"])
+            with torch.no_grad():
+                values[index] = float(algorithm.policy.predict_values(_on_device(final, algorithm.device)))
+    return values
 
 
 def off_policy(algorithm: OffPolicyCollector, env: VecEnv, callback: BaseCallback, log_interval: int) -> None:

@@ -24,6 +24,7 @@ from rlzoo import (
     TQC,
     TRPO,
     NormalActionNoise,
+    OrnsteinUhlenbeckActionNoise,
     RecurrentPPO,
     SimpleMultiObsEnv,
     TrainFreq,
@@ -274,6 +275,19 @@ def test_small_networks_on_a_gpu_are_mentioned(policy, on_cpu_instead):
 def test_wrong_arguments_of_a_rollout_buffer_are_found_at_once():
     with pytest.raises(TypeError, match="unexpected keyword argument 'wrong'"):
         A2C("MlpPolicy", "CartPole-v1", rollout_buffer_kwargs={"wrong": 1})
+    with pytest.raises(TypeError, match="gamma is not given here, the algorithm knows it"):
+        A2C("MlpPolicy", "CartPole-v1", rollout_buffer_kwargs={"gamma": 0.5})
+
+
+def test_other_noise_than_that_of_the_file_begins_anew(tmp_path):
+    noise = OrnsteinUhlenbeckActionNoise(np.zeros(1), np.ones(1))
+    model = TD3("MlpPolicy", "Pendulum-v1", action_noise=noise, learning_starts=0, **SMALL).learn(5)
+    model.save(tmp_path / "noisy")
+    other = NormalActionNoise(np.zeros(1), np.ones(1))
+    loaded = TD3.load(tmp_path / "noisy", env="Pendulum-v1", action_noise=other)
+    assert type(loaded.action_noise) is NormalActionNoise
+    again = TD3.load(tmp_path / "noisy", action_noise=OrnsteinUhlenbeckActionNoise(np.zeros(1), np.ones(1)))
+    assert str(again.action_noise.state_dict()) == str(model.action_noise.state_dict())
 
 
 def test_loaded_replay_buffer_is_on_the_device_of_the_model(tmp_path):

@@ -297,7 +297,7 @@ def test_dump_logs_may_log_more(base, env, calls, tmp_path):
     assert float(row["own/steps"]) == float(row["time/total_timesteps"]) and row["train/n_updates"]
 
 
-@pytest.mark.parametrize("name", ["_init_callback", "_update_current_progress_remaining"])
+@pytest.mark.parametrize("name", ["_wrap_env", "_update_current_progress_remaining"])
 def test_methods_that_are_never_called_are_refused(name):
     own = type("Own", (PPO,), {name: lambda self, *args: None, "__module__": __name__})
     with pytest.raises(UserError, match=f"Own overrides {name}"):

@@ -123,7 +123,7 @@ def test_minibatch_without_own_rows_has_no_share():
 
 def test_episodes_of_all_ranks_are_in_order_of_time():
     counters = Counters()
-    window = EpisodeWindow(window=deque(maxlen=3), counters=counters)
+    window = EpisodeWindow(deque(maxlen=3), lambda: counters.num_timesteps)
     counters.num_timesteps = 8
     window.append("late")
     assert not window

@@ -79,7 +79,7 @@ def test_shared_features_of_critics_are_the_actors(share):
     assert same is share and isinstance(model.actor.features_extractor, Two)
 
 
-@pytest.mark.parametrize("name", ["_setup_learn", "_sample_action", "_on_step", "_update_learning_rate"])
+@pytest.mark.parametrize("name", ["_wrap_env", "_sample_action", "_on_step", "_update_learning_rate"])
 def test_methods_that_are_never_called_are_refused(name):
     own = type("Own", (PPO,), {name: lambda self: None})
     with pytest.raises(UserError, match=rf"Own overrides {name}\(\), which rlzoo never calls; override "):
@@ -285,8 +285,8 @@ def test_rollouts_are_kept_in_a_class_of_ones_own():
     assert model.learn(10).rollout_buffer.label == "mine"
     with pytest.raises(UserError, match="derived from RolloutBuffer"):
         A2C("MlpPolicy", "CartPole-v1", rollout_buffer_class=ReplayBuffer)
-    own = type("Own", (RolloutBuffer,), {"compute_returns_and_advantage": lambda self: None})
-    with pytest.raises(UserError, match=r"compute_returns_and_advantage\(\).*update\(rollout, counters\)"):
+    own = type("Own", (RolloutBuffer,), {"get": lambda self: None})
+    with pytest.raises(UserError, match=r"overrides get\(\).*minibatches\(batch, batch_size, rollout\)"):
         PPO("MlpPolicy", "CartPole-v1", rollout_buffer_class=own)
 
 

@@ -47,13 +47,15 @@ class Agent(CounterProperties, Threaded):
 
     Config: ClassVar[type]
     loop: ClassVar[Callable[..., None]]
+    overridden_loop: ClassVar[Callable[..., None]]  # the one that calls methods of subclasses and of buffers
+    fills_by_add: bool = False  # whether a rollout buffer overrides how it is filled
     policy_family: ClassVar[str]
     policy_aliases: ClassVar[Mapping[str, type]] = {}  # policies by names that a subclass defines
     default_log_interval: ClassVar[int] = 1
     own_names: ClassVar[frozenset[str]] = frozenset()  # parameters of a user's class that has no Config
     exclude_from_checkpoint: ClassVar[tuple[str, ...]] = ()  # hyperparameters that a file does not hold
     actor_only: bool = False  # comes from a file without what training needs
-    rollout_buffer: RolloutBuffer | None = None
+    last_rollout: RolloutBuffer | None = None  # of the training; scripts read `rollout_buffer`
     ranks: Ranks | None = None  # processes that train the agent together
     n_ranks: int = 1
     config: Any
@@ -132,6 +134,20 @@ class Agent(CounterProperties, Threaded):
         :param reset_num_timesteps: False continues the step count, and with it logs and schedules
         :raises UserError: when there is no environment, or no more than the actor
         """
+        with nullcontext() if self.ranks is None else self.ranks.training(self):
+            name = tb_log_name or type(self).__name__
+            _, hooks = self._setup_learn(total_timesteps, callback, reset_num_timesteps, name, progress_bar)
+            with self.training_threads(), self.accelerated():
+                every = sys.maxsize if log_interval is None else log_interval
+                loop = type(self).overridden_loop if self.fills_by_add else type(self).loop
+                loop(self, self.env, hooks, every if every > 0 else self.default_log_interval)
+        return self
+
+    def _setup_learn(
+        self, total_timesteps: int, callback: CallbackLike = None, reset_num_timesteps: bool = True,
+        tb_log_name: str = "run", progress_bar: bool = False,
+    ) -> tuple[int, BaseCallback]:  # fmt: skip
+        """Prepare a training and return its last step and its callback; for a `learn` of one's own, too."""
         self.require_trainable()
         self.optimize_assigned_policy()
         env = self._require_env()
@@ -144,19 +160,15 @@ class Agent(CounterProperties, Threaded):
         else:
             self.counters.total_timesteps = self.counters.num_timesteps + int(total_timesteps)
         if not self._custom_logger:
-            name = tb_log_name or type(self).__name__
-            self._logger = configure_logger(self.verbose, self.tensorboard_log, name, reset_num_timesteps)
+            path = (self.tensorboard_log, tb_log_name)
+            self._logger = configure_logger(self.verbose, *path, reset_num_timesteps)
         self.collector.start_training(self.counters.num_timesteps)
-        with nullcontext() if self.ranks is None else self.ranks.training(self):
-            hooks = self._prepare_callback(callback, progress_bar)
-            if self.collector.obs is None or reset_num_timesteps:
-                self._start_episodes(env, resume=not reset_num_timesteps)
-            with self.training_threads(), self.accelerated():
-                every = sys.maxsize if log_interval is None else log_interval
-                type(self).loop(self, env, hooks, every if every > 0 else self.default_log_interval)
-        return self
+        hooks = self._init_callback(callback, progress_bar)
+        if self.collector.obs is None or reset_num_timesteps:
+            self._start_episodes(env, resume=not reset_num_timesteps)
+        return self.counters.total_timesteps, hooks
 
-    def _prepare_callback(self, callback: CallbackLike, progress_bar: bool) -> BaseCallback:
+    def _init_callback(self, callback: CallbackLike, progress_bar: bool = False) -> BaseCallback:
         if self.ranks is not None and self.ranks.rank:
             callback, progress_bar = None, False  # those of rank 0 decide
         hooks = to_callback(callback, *([ProgressBarCallback()] if progress_bar else []))

@@ -77,7 +77,7 @@ def position(model: Agent) -> dict[str, object]:
     obs = model.collector.obs
     if model.env is None or obs is None or model.ranks is not None:  # other ranks have the other episodes
         return {}
-    rollout = model.rollout_buffer
+    rollout = model.last_rollout
     saved: dict[str, object] = {
         "last_obs": copy_obs(obs),
         "last_episode_starts": copy_of(model.collector.episode_starts),
@@ -92,7 +92,7 @@ def position(model: Agent) -> dict[str, object]:
 
 def _noise(model: Agent) -> list[torch.Tensor] | None:
     """Return the gSDE noise of an unfinished rollout; off-policy algorithms keep theirs in their state."""
-    if model.rollout_buffer is None or not getattr(model.config, "use_sde", False):
+    if model.last_rollout is None or not getattr(model.config, "use_sde", False):
         return None
     distribution = model.policy.action_dist
     return [distribution.exploration_mat, distribution.exploration_matrices]
@@ -165,3 +165,18 @@ def _restore(model: Agent, at: Saved) -> None:
 def _layout(obs: Obs) -> object:
     """Return shape and dtype of each array."""
     return map_obs(lambda part: (part.shape, part.dtype), obs)
+
+
+def env_id_of(model: Agent) -> str | None:
+    """Return the registered id of the environment that the model trains on, where it has one."""
+    env = model.env
+    if env is None:
+        return model.env_id
+    spec = getattr(env, "spec", None)
+    if spec is None:
+        try:
+            spec = env.get_attr("spec", 0)[0]
+        except AttributeError:
+            return None
+    env_id: str | None = getattr(spec, "id", None)
+    return env_id

@@ -16,10 +16,11 @@ from torch import nn
 
 from rlzoo.accel.memory import TooManyParameters, parameter_budget
 from rlzoo.algorithms.agent.foreign import load_sb3
-from rlzoo.algorithms.agent.position import ResumeState, last_obs, position, resume_from_last_obs
+from rlzoo.algorithms.agent.position import ResumeState, env_id_of, last_obs, position, resume_from_last_obs
 from rlzoo.algorithms.hyperparameters import field_names, schedule_names
 from rlzoo.algorithms.own_classes import make_own
 from rlzoo.config.legacy.sb2_translation import translate_sb2_kwargs
+from rlzoo.core.action_noise import OtherNoise
 from rlzoo.core.errors import CheckpointError, UserError, WrongParameters, unknown
 from rlzoo.core.runtime import get_rng_state, get_system_info
 from rlzoo.envs.make_vec_env import as_vec_env
@@ -49,6 +50,8 @@ _ARGUMENTS: dict[str, Any] = {
     "seed": int | None,
 }
 """Constructor arguments that are saved beside the hyperparameters, with what a file may hold for them."""
+_ROLLOUT_BUFFERS: dict[str, type] = {"rollout_buffer_class": type, "rollout_buffer_kwargs": dict}
+"""Those that are saved where an on-policy algorithm was given them."""
 
 MAX_ENVS = 2**16
 """Environments of a vector: noise has a copy for each."""
@@ -73,7 +76,7 @@ def to_checkpoint(
     """
     actor_only = actor_only or model.actor_only
     weights: dict[str, torch.Tensor] = {}
-    optimizers: dict[str, Any] = {}
+    optimizers: dict[str, object] = {}
     others: dict[str, Any] = {}
     for name, part in _parts(model, actor_only).items():
         if isinstance(part, nn.Module):
@@ -95,6 +98,8 @@ def to_checkpoint(
         env_state(model.env) if model.env is not None else model.normalize_state
     )
     arguments = {name: getattr(model, name) for name in _ARGUMENTS if name not in left_out}
+    buffers = {} if actor_only else {name: getattr(model, name, None) for name in _ROLLOUT_BUFFERS}
+    arguments |= {name: value for name, value in buffers.items() if value and name not in left_out}
     left_out = left_out | set(model.exclude_from_checkpoint)
     config = {
         "hyperparameters": _encoded_hyperparameters(model, left_out),
@@ -150,7 +155,7 @@ def _training_only_keys(part: nn.Module) -> tuple[str, ...]:
     return getattr(part, "training_only_keys", ())  # a policy of the user may be any module
 
 
-def _surroundings(model: Agent) -> dict[str, Any]:
+def _surroundings(model: Agent) -> dict[str, object]:
     """Return what training resumes from besides the parts of the model."""
     return {
         "rng": get_rng_state(),
@@ -161,21 +166,6 @@ def _surroundings(model: Agent) -> dict[str, Any]:
         "csv_rows": model.logged_rows(),
         "last_obs": last_obs(model),
     }
-
-
-def env_id_of(model: Agent) -> str | None:
-    """Return the registered id of the environment that the model trains on, where it has one."""
-    env = model.env
-    if env is None:
-        return model.env_id
-    spec = getattr(env, "spec", None)
-    if spec is None:
-        try:
-            spec = env.get_attr("spec", 0)[0]
-        except AttributeError:
-            return None
-    env_id: str | None = getattr(spec, "id", None)
-    return env_id
 
 
 def load(
@@ -213,7 +203,7 @@ def load(
         if written_by != cls.__name__:
             raise CheckpointError(f"this file holds a {written_by} agent; load it with {written_by}.load")
         model = build(checkpoint)
-        _restore(model, checkpoint)
+        _restore(model, checkpoint, given={*custom_objects, *overrides})
     if env is not None:
         model.replace_env(env, force_reset)
         if not force_reset:
@@ -246,7 +236,7 @@ def from_config(
         )
         action_space = custom_objects.get("action_space", space_from_json(config["action_space"]))
         n_envs = config["n_envs"]
-        for name, kinds in _ARGUMENTS.items():
+        for name, kinds in {**_ARGUMENTS, **_ROLLOUT_BUFFERS}.items():
             if name in decoded and not isinstance(decoded[name], kinds):
                 raise TypeError(f"{name} is {str(decoded[name])[:40]!r}")
         if (place := decoded.pop("tensorboard_log", None)) is not None:
@@ -262,7 +252,7 @@ def from_config(
     replaced = {
         name: value
         for name, value in custom_objects.items()
-        if name in known or name in field_names(cls.Config)
+        if name in known or name in field_names(cls.Config) or name in _ROLLOUT_BUFFERS
     }
     overrides = translate_sb2_kwargs(cls, overrides, {**decoded, "n_envs": n_envs})
     arguments = {**decoded, **replaced, **overrides, "device": device}
@@ -309,8 +299,12 @@ def _from_elsewhere(value: object) -> bool:
     return callable(value) and not str(getattr(value, "__module__", "")).startswith(("rlzoo.", "torch."))
 
 
-def _restore(model: Agent, checkpoint: Checkpoint) -> None:
-    """Restore parameters, optimisers, counters and everything else that `to_checkpoint` wrote."""
+def _restore(model: Agent, checkpoint: Checkpoint, given: set[str]) -> None:
+    """Restore parameters, optimisers, counters and everything else that `to_checkpoint` wrote.
+
+    :param given: hyperparameters that are not those of the file; other action noise than that of the file
+        begins anew
+    """
     model.actor_only = checkpoint.actor_only
     others: Any = {}
     try:
@@ -346,7 +340,7 @@ def _restore(model: Agent, checkpoint: Checkpoint) -> None:
         elif isinstance(part, torch.optim.Optimizer):
             load_optimizer(part, optimizers.get(name), name)
         else:
-            _restore_other(name, part, others)
+            _restore_other(name, part, others, given)
     _check_finite(model)
 
 
@@ -371,7 +365,7 @@ def _count(name: str, value: object) -> int:
     return value
 
 
-def _restore_other(name: str, part: Any, others: Any) -> None:
+def _restore_other(name: str, part: Any, others: Any, given: set[str]) -> None:
     """Restore what is neither a module nor an optimiser: a tensor, or anything with `load_state_dict`."""
     try:
         if hasattr(part, "load_state_dict"):
@@ -379,8 +373,9 @@ def _restore_other(name: str, part: Any, others: Any) -> None:
         else:
             with torch.no_grad():
                 part.copy_(others[name])
-    except CheckpointError:
-        raise
+    except CheckpointError as error:
+        if not isinstance(error, OtherNoise) or name not in given:
+            raise
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise CheckpointError(f"state.json of the model file is damaged: {name}: {error!r}"[:300]) from None
 

@@ -17,12 +17,12 @@ import torch
 from gymnasium import spaces
 
 from rlzoo.algorithms.base import COMMON_ARGUMENTS, Algorithm
-from rlzoo.algorithms.collection import OnPolicyCollection
-from rlzoo.algorithms.overrides import refuse_buffer_overrides
+from rlzoo.algorithms.collection import OnPolicyCollection, check_buffer_class
 from rlzoo.buffers.rollout_buffer import (
     DictRolloutBuffer,
     Obs,
     PolicyContext,
+    RawRollout,
     RolloutBatch,
     RolloutBuffer,
     map_obs,
@@ -30,13 +30,13 @@ from rlzoo.buffers.rollout_buffer import (
 )
 from rlzoo.buffers.sequences import rollout_sequences, sequence_minibatches
 from rlzoo.callbacks.progress import record_metrics
-from rlzoo.core.errors import UnknownArgument, UserError
-from rlzoo.core.returns import bootstrap_values, gae
+from rlzoo.core.errors import UserError
+from rlzoo.core.returns import bootstrap_values
 from rlzoo.core.runtime import gpu_hint
-from rlzoo.core.signatures import constructor_parameters
 from rlzoo.core.types import PolicyInput, PolicyOutput
 from rlzoo.distributions import StateDependentNoise
 from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.envs.vec_wrappers.experience_normalizer import ExperienceNormalizer
 from rlzoo.training.on_policy_loop import on_policy
 
 
@@ -59,17 +59,9 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
     def _take_common(self, arguments: dict[str, Any]) -> None:
         self.rollout_buffer_class: type[RolloutBuffer] | None = arguments["rollout_buffer_class"]
         self.rollout_buffer_kwargs: dict[str, Any] = dict(arguments["rollout_buffer_kwargs"] or {})
-        buffer_class = self.rollout_buffer_class or RolloutBuffer
-        if not (isinstance(buffer_class, type) and issubclass(buffer_class, RolloutBuffer)):
-            raise UserError(
-                f"rollout_buffer_class must be a class derived from RolloutBuffer, not {buffer_class!r}"
-            )
-        if self.rollout_buffer_class is not None:
-            refuse_buffer_overrides(buffer_class, self.overrides_train, self.overrides_collection)
-        for name in self.rollout_buffer_kwargs:
-            if name not in constructor_parameters(buffer_class):
-                text = f"{buffer_class.__name__} got an unexpected keyword argument {name!r}"
-                raise UnknownArgument(f"rollout_buffer_kwargs: {text}")
+        if self.rollout_buffer_class is not None or self.rollout_buffer_kwargs:
+            given = (self.rollout_buffer_class or RolloutBuffer, self.rollout_buffer_kwargs)
+            self.fills_by_add = check_buffer_class(*given, self.overrides_train)
 
     def _setup_model(self) -> None:
         super()._setup_model()
@@ -89,10 +81,13 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
         return gpu_hint(self.device, type(self).__name__) if small else None
 
     def make_rollout_buffer(self, env: VecEnv) -> RolloutBuffer:
-        """Return an empty buffer for one rollout of the environments.
+        """Return an empty buffer for one rollout of the environments, or the one that a script has assigned.
 
         :raises UserError: the class does not take `rollout_buffer_kwargs`
         """
+        if self.assigned_rollout is not None:
+            self.assigned_rollout.reset()
+            return self.assigned_rollout
         is_dict = isinstance(env.observation_space, spaces.Dict)
         buffer_class = self.rollout_buffer_class or (DictRolloutBuffer if is_dict else RolloutBuffer)
         self.tensor_actions = None
@@ -117,6 +112,8 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
                 raise
             raise UserError(f"rollout_buffer_kwargs: {error}") from error
         made.algorithm = weakref.ref(self)
+        if self.keeps_raw_rollouts and (normalizer := ExperienceNormalizer.of(env)) is not None:
+            made.raw = RawRollout(made.n_steps, normalizer)
         return made
 
     def act(self, inputs: PolicyInput) -> PolicyOutput:
@@ -163,8 +160,9 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
         :raises UserError: there is no rollout yet, or it is not full
         """
         self.require_trainable()
-        rollout = self.rollout_buffer
-        if rollout is None or 0 < rollout.filled < rollout.n_steps or not self.counters.num_timesteps:
+        rollout = self.last_rollout
+        given = rollout is not None and (self.counters.num_timesteps or rollout.is_given)
+        if rollout is None or 0 < rollout.filled < rollout.n_steps or not given:
             raise UserError("there is no full rollout to learn from: learn() collects one")
         metrics = self.update(rollout, self.counters)
         record_metrics(self, metrics)
@@ -222,20 +220,6 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
             return self.old_values(rollout, batch)[1:]
         array = rollout.from_tensor(values.detach()).reshape(rollout.rewards.shape)
         return array, self.next_values(rollout, array)
-
-    def estimate(self, rollout: RolloutBuffer) -> tuple[np.ndarray, torch.Tensor, np.ndarray, np.ndarray]:
-        """Compute values, log-probabilities, advantages and returns of a rollout, for scripts that read them.
-
-        :raises UserError: the algorithm has no `gae_lambda`
-        """
-        config = self.config
-        if not hasattr(config, "gae_lambda"):
-            raise UserError(f"{type(self).__name__} does not learn from advantages")
-        log_probs, values, next_values = self.old_values(rollout, self.read_rollout(rollout))
-        ends = (rollout.terminated, rollout.truncated)
-        gae_lambda = 1.0 if config.gae_lambda is None else config.gae_lambda
-        advantages, returns = gae(rollout.rewards, values, next_values, *ends, config.gamma, gae_lambda)
-        return values, log_probs, advantages, returns
 
     def next_values(self, rollout: RolloutBuffer, values: np.ndarray) -> np.ndarray:
         """Return the value of what each step led to, [n_steps, n_envs].

@@ -1,0 +1,237 @@
+"""A `learn` written out for stable-baselines3 and rollout buffers with own methods train as they say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlzoo import (
+    A2C,
+    DQN,
+    PPO,
+    SAC,
+    TRPO,
+    BaseCallback,
+    MaskablePPO,
+    RecurrentPPO,
+    RolloutBuffer,
+    VecNormalize,
+    make_vec_env,
+)
+from rlzoo.core.errors import UserError
+from rlzoo.envs.examples.toy_invalid_actions import InvalidActionEnvDiscrete
+
+SMALL = {"net_arch": [16]}
+
+
+def learn_on_policy(
+    self, total_timesteps, callback=None, log_interval=1, tb_log_name="run", reset_num_timesteps=True
+):
+    """Train by the methods of an on-policy algorithm of stable-baselines3."""
+    total_timesteps, callback = self._setup_learn(total_timesteps, callback, reset_num_timesteps, tb_log_name)
+    callback.on_training_start(locals(), globals())
+    iteration = 0
+    while self.num_timesteps < total_timesteps:
+        if not self.collect_rollouts(self.env, callback, self.rollout_buffer, n_rollout_steps=self.n_steps):
+            break
+        iteration += 1
+        self._update_current_progress_remaining(self.num_timesteps, total_timesteps)
+        self.dump_logs(iteration)
+        self.train()
+    callback.on_training_end()
+    return self
+
+
+def learn_off_policy(
+    self, total_timesteps, callback=None, log_interval=4, tb_log_name="run", reset_num_timesteps=True
+):
+    """Train by the methods of an off-policy algorithm of stable-baselines3."""
+    total_timesteps, callback = self._setup_learn(total_timesteps, callback, reset_num_timesteps, tb_log_name)
+    callback.on_training_start(locals(), globals())
+    while self.num_timesteps < total_timesteps:
+        rollout = self.collect_rollouts(
+            self.env, train_freq=self.train_freq, action_noise=self.action_noise, callback=callback,
+            learning_starts=self.learning_starts, replay_buffer=self.replay_buffer, log_interval=log_interval,
+        )  # fmt: skip
+        if not rollout.continue_training:
+            break
+        if self.num_timesteps > self.learning_starts:
+            steps = self.gradient_steps if self.gradient_steps >= 0 else rollout.episode_timesteps
+            self.train(batch_size=self.batch_size, gradient_steps=steps)
+    callback.on_training_end()
+    return self
+
+
+def parameters_of(model: Any) -> torch.Tensor:
+    return torch.nn.utils.parameters_to_vector(model.policy.parameters()).detach()
+
+
+ON_POLICY = [
+    (PPO, "CartPole-v1", {"n_steps": 32, "batch_size": 32}),
+    (PPO, "Pendulum-v1", {"n_steps": 32, "batch_size": 16, "use_sde": True, "sde_sample_freq": 4}),
+    (A2C, "CartPole-v1", {"n_steps": 8}),
+    (TRPO, "Pendulum-v1", {"n_steps": 32, "batch_size": 16}),
+]
+
+
+@pytest.mark.parametrize(("base", "env_id", "kwargs"), ON_POLICY)
+def test_written_out_on_policy_learn_learns_the_same(base: Any, env_id: str, kwargs: Any) -> None:
+    own = type("Own", (base,), {"learn": learn_on_policy})
+    found = []
+    for cls in (own, base):
+        env = VecNormalize(make_vec_env(env_id, 2, seed=0))
+        model = cls("MlpPolicy", env, seed=0, policy_kwargs=SMALL, **kwargs)
+        model.learn(256)
+        model.learn(128, reset_num_timesteps=False)
+        found.append((parameters_of(model), model.num_timesteps, model.n_updates))
+    assert found[0][1:] == found[1][1:] == (384, found[1][2])
+    torch.testing.assert_close(found[0][0], found[1][0], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("base", "env_id", "kwargs"),
+    [
+        (SAC, "Pendulum-v1", {}),
+        (SAC, "Pendulum-v1", {"train_freq": 4, "gradient_steps": -1}),
+        (DQN, "CartPole-v1", {"target_update_interval": 20}),
+    ],
+)
+def test_written_out_off_policy_learn_learns_the_same(base: Any, env_id: str, kwargs: Any) -> None:
+    own = type("Own", (base,), {"learn": learn_off_policy})
+    found = []
+    for cls in (own, base):
+        env = VecNormalize(make_vec_env(env_id, 1, seed=0))
+        model = cls(
+            "MlpPolicy", env, seed=0, policy_kwargs=SMALL, learning_starts=50, batch_size=16, **kwargs
+        )
+        model.learn(150)
+        found.append((parameters_of(model), model.num_timesteps, model.n_updates))
+    assert found[0][1:] == found[1][1:]
+    torch.testing.assert_close(found[0][0], found[1][0], rtol=0, atol=1e-6)
+
+
+def test_fast_and_written_out_off_policy_loops_take_turns() -> None:
+    class Own(SAC):
+        pass
+
+    model = Own("MlpPolicy", "Pendulum-v1", policy_kwargs=SMALL, learning_starts=10, batch_size=8, seed=0)
+    model.learn(30)
+    learn_off_policy(model, 20, reset_num_timesteps=False)
+    model.learn(30, reset_num_timesteps=False)
+    buffer = model.replay_buffer
+    following, first = buffer.next_observations[:79, 0], buffer.observations[1:80, 0]
+    np.testing.assert_array_equal(following, first)  # no step is missing between two loops
+
+
+def test_overridden_setup_learn_and_init_callback_are_called() -> None:
+    class Count(BaseCallback):
+        def _on_step(self) -> bool:
+            return self.n_calls < 40
+
+    class Own(PPO):
+        def _setup_learn(self, total_timesteps, callback=None, *args, **kwargs):
+            total, hooks = super()._setup_learn(total_timesteps * 2, callback, *args, **kwargs)
+            self.planned = total
+            return total, hooks
+
+        def _init_callback(self, callback, progress_bar=False):
+            return super()._init_callback(callback or Count(), progress_bar)
+
+    model = Own("MlpPolicy", "CartPole-v1", n_steps=16, batch_size=16).learn(64)
+    assert (model.planned, model.num_timesteps) == (128, 40)
+
+
+class Plain(RolloutBuffer):
+    def add(self, *args: Any, **kwargs: Any) -> None:
+        super().add(*args, **kwargs)
+
+
+@pytest.mark.parametrize(("base", "env_id", "kwargs"), ON_POLICY)
+def test_buffer_filled_by_add_learns_the_same(base: Any, env_id: str, kwargs: Any) -> None:
+    found = []
+    for buffer_class in (Plain, None):
+        env = VecNormalize(make_vec_env(env_id, 2, seed=0, env_kwargs={"max_episode_steps": 20}))
+        model = base(
+            "MlpPolicy", env, seed=0, policy_kwargs=SMALL, rollout_buffer_class=buffer_class, **kwargs
+        )
+        found.append(parameters_of(model.learn(256)))
+    torch.testing.assert_close(*found, rtol=0, atol=1e-4)
+
+
+class MonteCarlo(RolloutBuffer):
+    """Returns without a value function, as a script may write them."""
+
+    def compute_returns_and_advantage(self, last_values: torch.Tensor, dones: np.ndarray) -> None:
+        following = last_values.numpy().flatten() * (1 - dones)
+        for t in reversed(range(self.buffer_size)):
+            if t + 1 < self.buffer_size:
+                following = following * (1 - self.episode_starts[t + 1])
+            following = self.returns[t] = self.rewards[t] + self.gamma * following
+        self.advantages = self.returns - self.values
+
+
+def test_own_advantages_are_learned_from_and_the_class_is_saved(tmp_path: Any) -> None:
+    kwargs: Any = {"n_steps": 32, "batch_size": 32, "seed": 0, "policy_kwargs": SMALL}
+    model = PPO("MlpPolicy", "CartPole-v1", rollout_buffer_class=MonteCarlo, gae_lambda=0.3, **kwargs)
+    model.learn(64)
+    like = PPO("MlpPolicy", "CartPole-v1", gae_lambda=1.0, **kwargs).learn(64)
+    torch.testing.assert_close(parameters_of(model), parameters_of(like), rtol=0, atol=1e-5)
+    model.save(tmp_path / "own")
+    custom = {"custom_objects": {"rollout_buffer_class": MonteCarlo}}
+    loaded = PPO.load(tmp_path / "own", env="CartPole-v1", **custom)
+    assert type(loaded.learn(32).rollout_buffer) is MonteCarlo
+
+
+def test_add_of_a_buffer_is_given_action_masks() -> None:
+    masks = []
+
+    class Noting(RolloutBuffer):
+        def add(self, *args: Any, **kwargs: Any) -> None:
+            masks.append(kwargs["action_masks"])
+            super().add(*args, **kwargs)
+
+    env = InvalidActionEnvDiscrete(dim=4, n_invalid_actions=2)
+    MaskablePPO("MlpPolicy", env, n_steps=8, batch_size=8, rollout_buffer_class=Noting).learn(8)
+    assert np.array(masks).sum() == 8 * 2
+
+
+def test_rollout_buffer_is_there_before_learn() -> None:
+    model = PPO("MlpPolicy", make_vec_env("CartPole-v1", 2), n_steps=16, batch_size=32)
+    assert (model.rollout_buffer.buffer_size, model.rollout_buffer.n_envs) == (16, 2)
+    assert not model.rollout_buffer.full
+
+
+def test_assigned_rollout_buffer_is_filled_and_kept() -> None:
+    class Own(PPO):
+        def _setup_model(self) -> None:
+            super()._setup_model()
+            spaces = (self.observation_space, self.action_space)
+            self.rollout_buffer = MonteCarlo(self.n_steps, *spaces, device=self.device, gamma=self.gamma)
+
+    model = Own("MlpPolicy", "CartPole-v1", n_steps=16, batch_size=16)
+    mine = model.rollout_buffer
+    assert model.learn(32).rollout_buffer is mine is model.learn(16).rollout_buffer
+    with pytest.raises(UserError, match=r"8 steps of 1 environments .* not 16 steps of 1 environments"):
+        model.rollout_buffer = RolloutBuffer(8, model.observation_space, model.action_space)
+
+
+def test_own_buffers_are_refused_for_recurrent_policies() -> None:
+    model = RecurrentPPO("MlpLstmPolicy", "CartPole-v1", n_steps=8, batch_size=8, rollout_buffer_class=Plain)
+    with pytest.raises(UserError, match="not possible with a recurrent policy"):
+        model.learn(8)
+
+
+def test_hand_filled_rollout_is_learned_from() -> None:
+    model = A2C("MlpPolicy", "CartPole-v1", n_steps=4, policy_kwargs=SMALL)
+    before = parameters_of(model).clone()
+    with pytest.raises(UserError, match="no full rollout"):
+        model.train()
+    zeros = torch.zeros(1)
+    for _ in range(4):
+        model.rollout_buffer.add(np.ones((1, 4)), np.ones(1), np.ones(1), np.zeros(1), zeros, zeros)
+    model.rollout_buffer.compute_returns_and_advantage(zeros, np.ones(1))
+    model.train()
+    assert not torch.equal(before, parameters_of(model))
