@@ -213,6 +213,24 @@ def test_a_study_of_another_program_is_left_alone(config: TuneConfig) -> None:
         studies.create_or_load_study(config)
 
 
+def test_a_trial_of_another_zoo_gives_its_hyperparameters(config: TuneConfig) -> None:
+    theirs = optuna.create_study(
+        storage=studies.open_storage(None, config.folder), study_name=config.study, direction="maximize"
+    )
+    trial = theirs.ask()
+    trial.suggest_float("one_minus_gamma", 0.25, 0.25)
+    trial.suggest_int("n_steps_pow", 5, 5)
+    trial.suggest_categorical("net_arch", ["small"])
+    theirs.tell(trial, 1.0)
+    theirs.tell(theirs.ask(), 1.0)
+    given = replace(config, run=replace(config.run, hyperparams={"n_steps": 64}))
+    assert studies.run_of_trial(given, 0).hyperparams == {
+        "gamma": 0.75, "n_steps": 64, "policy_kwargs": {"net_arch": [64, 64]},
+    }  # fmt: skip
+    with pytest.raises(UserError, match=r"trial 1 .* has no hyperparameters; it is complete"):
+        studies.run_of_trial(given, 1)
+
+
 def test_an_unknown_study_names_the_nearest(config: TuneConfig) -> None:
     studies.create_or_load_study(config)
     with pytest.raises(UserError, match="did you mean 'ppo_CartPole-v1'"):

@@ -13,6 +13,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from rlzoo.config.values_as_text import load_yaml
 from rlzoo.core.errors import UserError
+from rlzoo.tuning.storage.study_integrity import SETTINGS
 
 NOTHING = "-"
 WIDTH = 80  # characters of the console's table
@@ -52,7 +53,7 @@ def top_trials(study: optuna.Study, n: int) -> list[FrozenTrial]:
 
 
 def trial_by_number(study: optuna.Study, number: int) -> FrozenTrial:
-    """Return a trial whose hyperparameters are known.
+    """Return a trial whose hyperparameters are known: they are stored, or those of RL Baselines3 Zoo drawn.
 
     :raises UserError: there is no such trial, or it ended before its hyperparameters were stored
     """
@@ -61,7 +62,8 @@ def trial_by_number(study: optuna.Study, number: int) -> FrozenTrial:
         known = f"it has 0 to {max(trials)}" if trials else "it has none yet"
         raise UserError(f"study {study.study_name!r} has no trial {number}; {known}")
     trial = trials[number]
-    if not trial.user_attrs.get("hyperparams"):
+    known_values = trial.user_attrs.get("hyperparams") if SETTINGS in study.user_attrs else trial.params
+    if not known_values:
         state = f"it is {trial.state.name.lower()}"
         raise UserError(f"trial {number} of study {study.study_name!r} has no hyperparameters; {state}")
     return trial

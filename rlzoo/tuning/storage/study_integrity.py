@@ -65,7 +65,10 @@ def open_study(storage: BaseStorage, name: str) -> optuna.Study:
 def settings_of(study: optuna.Study) -> StudySettings:
     """:raises UserError: the study is not one of rlzoo"""
     if SETTINGS not in study.user_attrs:
-        raise UserError(f"study {study.study_name} is not one of rlzoo")
+        raise UserError(
+            f"study {study.study_name} is not one of rlzoo: --trial-id K trains with what a trial has"
+            " drawn, a search needs another --study-name"
+        )
     return StudySettings.from_json(study.user_attrs[SETTINGS])
 
 

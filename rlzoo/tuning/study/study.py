@@ -29,7 +29,7 @@ from rlzoo.config.hyperparams import lookup, with_overrides
 from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
 from rlzoo.config.run import RunConfig
 from rlzoo.config.tune import POPULATION, RayConfig, TuneConfig, default_evaluations
-from rlzoo.config.values_as_text import dump_yaml, is_function, load_yaml, plain
+from rlzoo.config.values_as_text import dump_yaml, is_function, load_yaml, merge, plain
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.core.runtime import get_device
 from rlzoo.envs.single_env.registration import import_packages_of
@@ -43,7 +43,7 @@ from rlzoo.runs.run_folder import refuse_links
 from rlzoo.tuning.report.study_report import write_report
 from rlzoo.tuning.report.study_results import trial_by_number
 from rlzoo.tuning.space.default_spaces import search_space
-from rlzoo.tuning.space.own_samplers import asked_for, own_sampler
+from rlzoo.tuning.space.own_samplers import asked_for, convert_params, own_sampler
 from rlzoo.tuning.space.search_space import Space
 from rlzoo.tuning.space.space_file import space_from_file
 from rlzoo.tuning.storage.storage import open_storage, reading
@@ -351,18 +351,22 @@ def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> str | None
 def load_study(config: TuneConfig) -> StudyHandle:
     """Return a study that is there already.
 
-    :raises UserError: there is none of that name
+    :raises UserError: there is none of that name, or it is not one of rlzoo
     """
+    study = _open(config)
+    return StudyHandle(
+        study, settings_of(study), study.user_attrs.get(N_TRIALS, 0), config.folder, config.storage
+    )
+
+
+def _open(config: TuneConfig) -> optuna.Study:
+    """:raises UserError: there is no study of that name"""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     if config.storage is None and not config.folder.is_dir():
         known = [path.name for path in config.folder.parent.glob("*") if path.is_dir()]
         raise unknown(f"study in {config.folder.parent}", config.study, known)
     refuse_links(config.folder)
-    storage = open_storage(config.storage, config.folder, create=False)
-    study = open_study(storage, config.study)
-    return StudyHandle(
-        study, settings_of(study), study.user_attrs.get(N_TRIALS, 0), config.folder, config.storage
-    )
+    return open_study(open_storage(config.storage, config.folder, create=False), config.study)
 
 
 def write_report_again(config: TuneConfig) -> StudyHandle:
@@ -375,8 +379,14 @@ def write_report_again(config: TuneConfig) -> StudyHandle:
 def run_of_trial(config: TuneConfig, number: int) -> RunConfig:
     """Return the run that trains with a trial's hyperparameters; flags of the command line hold on top.
 
+    The study may be one of RL Baselines3 Zoo. Algorithm and environment are then those of the flags.
+
     :raises UserError: there is no such trial, or it never began
     """
+    study = _open(config)
+    if SETTINGS not in study.user_attrs:
+        drawn = convert_params(trial_by_number(study, number).params)
+        return replace(config.run, hyperparams=merge(drawn, config.run.hyperparams))
     opened = load_study(config)
     trial = trial_by_number(opened.study, number)
     path = opened.folder / f"trial_{number}.yml"
