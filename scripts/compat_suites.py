@@ -3,9 +3,9 @@
     python scripts/compat_suites.py                                # all three, about 20 minutes on two cores
     python scripts/compat_suites.py sb3_contrib==2.9.2 -k predict  # one of them, with arguments for pytest
 
-Source distributions are downloaded into a temporary folder. Their tests run beside a `conftest.py` that imports
-`rlzoo.compat`, so that every name of these packages is one of rlzoo. A Markdown table of how many pass is
-printed, and the tests that fail.
+Source distributions are downloaded into a temporary folder. Their tests run beside a `conftest.py` that
+imports `rlzoo.compat`, so that every name of these packages is one of rlzoo. A Markdown table of how many
+pass is printed, and the tests that fail.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def unpack(package: str, folder: Path) -> Path:
 
 
 def run(tests: Path, arguments: list[str]) -> tuple[dict[str, int], list[str]]:
-    """Return how many tests passed, failed, were skipped or had errors, and the names of those that failed."""
+    """Return how many tests passed, failed, were skipped or had errors, and those that failed."""
     command = [
         sys.executable,
         "-m",
@@ -58,23 +58,16 @@ def run(tests: Path, arguments: list[str]) -> tuple[dict[str, int], list[str]]:
     ]
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))  # they call `python`
     environment = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [*command, *arguments, "tests"],
-        cwd=tests,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command += [*arguments, "tests"]
+    done = subprocess.run(command, cwd=tests, env=environment, capture_output=True, text=True, check=False)
     lines = done.stdout.splitlines()
     counts = {name: int(n) for n, name in re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", lines[-1])}
     return counts, [line for line in lines if line.startswith(("FAILED", "ERROR"))]
 
 
 def main() -> None:
-    named = [
-        word for word in sys.argv[1:] if word.partition("==")[0] in {p.partition("==")[0] for p in PACKAGES}
-    ]
+    names = {package.partition("==")[0] for package in PACKAGES}
+    named = [word for word in sys.argv[1:] if word.partition("==")[0] in names]
     arguments = [word for word in sys.argv[1:] if word not in named] or ["-n", "2"]
     print("| tests of | passed | failed | skipped |\n|---|---:|---:|---:|")
     failures = []

@@ -111,6 +111,8 @@ def learn(session: TrainingSession, stop: StopSignals) -> TrainResult:
     began, first_step = time.time(), 0 if not session.resumed else model.num_timesteps
     failure: BaseException | None = None
     interrupted = False
+    if run.verbose > 0:
+        print(f"Training {run.algo} on {run.env_id} with seed {run.seed} in {session.folder}")
     with session:
         try:
             with stop.interruptible():

@@ -347,8 +347,9 @@ def _choose(folder: Path, config: PlayConfig) -> Path:
             else "no checkpoint was saved (--save-freq)"
         )
     elif config.load_last_checkpoint:
-        path = saved[max(saved)] if saved else folder / names.checkpoint_name(0)
-        hint = "no checkpoint was saved (--save-freq)"
+        if not saved:
+            raise UserError(f"there is no checkpoint in {folder}: none was saved (--save-freq)")
+        return saved[max(saved)]
     else:
         path = model_path(folder, config.env_id)
         hint = "the run has not ended; try --load-last-checkpoint or --load-best"

@@ -26,6 +26,7 @@ def test_the_flags_of_the_leading_zoo_work_unchanged(looks):
         PlayConfig(
             algo="a2c",
             env_id="Pendulum-v1",
+            or_shipped=False,
             n_timesteps=10,
             num_threads=2,
             n_envs=2,
@@ -86,7 +87,8 @@ def test_fields_of_the_configuration_are_the_flags():
 
     parsed = vars(build("enjoy", load_command("enjoy")).parse_args([]))
     assert set(parsed) - {"env", "trust"} == {field.name for field in dataclasses.fields(PlayConfig)} - {
-        "env_id"
+        "env_id",
+        "or_shipped",
     }
 
 

@@ -187,7 +187,7 @@ def test_the_agent_that_was_asked_for(logs, choice, expected):
         ({"exp_id": 1, "load_last_checkpoint": True}, "--save-freq"),
         ({"env_id": "FrozenLake-v1"}, "train one: rlzoo train --algo ppo --env FrozenLake-v1"),
         ({"env_id": "Acrobat-v1"}, "Acrobot-v1"),
-        ({"env_id": "FrozenLake-v1", "exp_id": -1}, "no agent"),
+        ({"env_id": "FrozenLake-v1", "exp_id": -1}, r"ppo/FrozenLake-v1\.zip, which --exp-id -1 names"),
     ],
 )
 def test_an_agent_that_is_not_there(logs, choice, message):
