@@ -354,8 +354,9 @@ class Algorithm(SelfDescribing, Overridable):
     def dump_logs(self, iteration: int = 0) -> None:
         """Dump what has been logged, with the statistics of episodes; a subclass may log more before.
 
-        :param iteration: of no effect, for subclasses written for stable-baselines3
+        :param iteration: where a `learn` of the user's counts them
         """
+        self.counters.iteration = iteration or self.counters.iteration
         dump_progress(self, {})
 
     _dump_logs = dump_logs

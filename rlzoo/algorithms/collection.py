@@ -26,6 +26,7 @@ from rlzoo.core.signatures import constructor_parameters, is_own
 from rlzoo.core.types import PolicyInput
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.training import overridden_loops
+from rlzoo.training.learner import OnPolicyLearner
 from rlzoo.training.on_policy_loop import collect
 from rlzoo.training.training_state import record_episodes
 
@@ -41,25 +42,30 @@ UNCALLED_BUFFER_METHODS: Mapping[str, str] = {
 }
 
 
-def check_buffer_class(cls: object, kwargs: Mapping[str, object], overridden_train: bool) -> bool:
+def check_buffer_class(algorithm: OnPolicyLearner, cls: object) -> bool:
     """Return whether a class of rollout buffers overrides how these are filled.
 
-    :param kwargs: for its constructor
-    :param overridden_train: whether a `train` reads them, which calls `get`
     :raises UserError: it is no RolloutBuffer, or overrides a method that is never called
     :raises UnknownArgument: the constructor does not take a keyword, or the algorithm itself gives it
     """
     if not (isinstance(cls, type) and issubclass(cls, RolloutBuffer)):
         raise UserError(f"rollout_buffer_class must be a class derived from RolloutBuffer, not {cls!r}")
-    for name in kwargs:
+    for name in algorithm.rollout_buffer_kwargs:
         if name not in constructor_parameters(cls):
             text = f"{cls.__name__} got an unexpected keyword argument {name!r}"
             raise UnknownArgument(f"rollout_buffer_kwargs: {text}")
         if name in GIVEN_BY_ALGORITHM:
             raise UnknownArgument(f"rollout_buffer_kwargs: {name} is not given here, the algorithm knows it")
-    refusal = None if overridden_train else uncalled_override(cls, UNCALLED_BUFFER_METHODS)
+    refusal = None if algorithm.overrides_train else uncalled_override(cls, UNCALLED_BUFFER_METHODS)
     if refusal is not None:
         raise UserError(refusal)
+    fills = _fills_itself(cls)
+    if fills and algorithm.keeps_raw_rollouts:
+        raise UserError(f"{type(algorithm).__name__} does not learn from the advantages of a {cls.__name__}")
+    return fills
+
+
+def _fills_itself(cls: type) -> bool:
     return not all(is_own(getattr(cls, name)) for name in FILLING_METHODS)
 
 
@@ -101,11 +107,11 @@ class OnPolicyCollection(StepMethods):
 
     @rollout_buffer.setter
     def rollout_buffer(self: Any, rollout: RolloutBuffer) -> None:
-        """Train with another buffer from now on.
+        """Train with another buffer from now on, which computes advantages with its own discount factor.
 
         :raises UserError: it is no RolloutBuffer, or of another size or other spaces than the agent's
         """
-        self.fills_by_add = check_buffer_class(type(rollout), {}, self.overrides_train)
+        check_buffer_class(self, type(rollout))
         made_for = (rollout.n_steps, rollout.n_envs, rollout.observation_space, rollout.action_space)
         needed = (self.config.n_steps, self.n_envs, self.observation_space, self.action_space)
         if made_for != needed:
@@ -113,6 +119,7 @@ class OnPolicyCollection(StepMethods):
             raise UserError(f"the rollout buffer is for {text.format(*made_for)}, not {text.format(*needed)}")
         rollout.algorithm = weakref.ref(self)
         self.assigned_rollout = self.last_rollout = rollout
+        self.fills_by_add = not self.keeps_raw_rollouts
 
     def collect_rollouts(
         self: Any,
@@ -130,10 +137,12 @@ class OnPolicyCollection(StepMethods):
         :param n_rollout_steps: steps of each environment
         :return: False when a callback ends the training
         """
-        if self.fills_by_add:
+        if n_rollout_steps != rollout_buffer.n_steps:
+            raise UserError(f"a rollout has {rollout_buffer.n_steps} steps, not {n_rollout_steps}")
+        rollout_buffer.algorithm = weakref.ref(self)
+        if self.fills_by_add or _fills_itself(type(rollout_buffer)):
             return overridden_loops.collect_by_add(self, env, callback, rollout_buffer)
-        if rollout_buffer.filled == rollout_buffer.n_steps:
-            rollout_buffer.filled = 0
+        rollout_buffer.reset()
         locals_ = LoopLocals(self, callback, rollout_buffer=rollout_buffer)
         return collect(self, env, rollout_buffer, callback, locals_)
 

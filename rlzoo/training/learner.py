@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -52,6 +52,8 @@ class OnPolicyLearner(Learner, Protocol):
     last_rollout: RolloutBuffer | None
     ranks: Ranks | None
     wants_action_masks: bool
+    keeps_raw_rollouts: ClassVar[bool]
+    rollout_buffer_kwargs: dict[str, object]
 
     def make_rollout_buffer(self, env: VecEnv) -> RolloutBuffer:
         """Return an empty buffer for one rollout."""

@@ -41,6 +41,7 @@ class OnPolicyCollector(OnPolicyLearner, Protocol):
     """An on-policy algorithm with `collect_rollouts`."""
 
     policy: ActorCritic
+    gamma: float
 
     def refresh_noise(self, step: int) -> None:
         """Draw new gSDE noise, if that is due."""
@@ -145,8 +146,11 @@ def collect_by_add(
         if not callback.on_step():
             return False
         record_episodes(algorithm, infos)
-        rewards = rewards + rollout_buffer.gamma * _values_of_truncated(algorithm, dones, infos)
-        rollout_buffer.add(obs, actions.cpu().numpy(), rewards, starts, values, log_probs, **masks)
+        rewards = rewards + algorithm.gamma * _values_of_truncated(algorithm, dones, infos)
+        taken = actions.cpu().numpy()
+        if taken.ndim == 1:
+            taken = taken.reshape(-1, 1)
+        rollout_buffer.add(obs, taken, rewards, starts, values, log_probs, **masks)
         collector.obs, collector.episode_starts = new_obs, dones
         if dones.any():
             algorithm.end_episodes(np.flatnonzero(dones))

@@ -10,6 +10,7 @@ import torch
 
 from rlzoo import (
     A2C,
+    ACER,
     DQN,
     PPO,
     SAC,
@@ -216,6 +217,44 @@ def test_assigned_rollout_buffer_is_filled_and_kept() -> None:
     assert model.learn(32).rollout_buffer is mine is model.learn(16).rollout_buffer
     with pytest.raises(UserError, match=r"8 steps of 1 environments .* not 16 steps of 1 environments"):
         model.rollout_buffer = RolloutBuffer(8, model.observation_space, model.action_space)
+
+
+def test_written_out_learn_begins_a_new_rollout_after_a_stop() -> None:
+    class Stop(BaseCallback):
+        def _on_step(self) -> bool:
+            return self.n_calls < 5
+
+    model = PPO("MlpPolicy", "CartPole-v1", n_steps=16, batch_size=16)
+    learn_on_policy(model, 64, Stop())
+    with pytest.raises(UserError, match="no full rollout"):
+        model.train()
+    learn_on_policy(model, 16)
+    assert (model.num_timesteps, model.rollout_buffer.size()) == (16, 16)
+    assert model.rollout_buffer.episode_starts[0] == 1 and model.counters.iteration == 1
+
+
+def test_assigned_buffer_has_its_own_discount_factor() -> None:
+    model = PPO("MlpPolicy", "CartPole-v1", n_steps=16, batch_size=16)
+    spaces = (model.observation_space, model.action_space)
+    model.rollout_buffer = RolloutBuffer(16, *spaces, gamma=0.0, gae_lambda=0.3)
+    rollout = model.learn(16).rollout_buffer
+    np.testing.assert_allclose(rollout.returns, rollout.rewards, atol=1e-6)
+
+
+def test_collect_rollouts_fills_the_buffer_that_it_is_given() -> None:
+    model = PPO("MlpPolicy", "CartPole-v1", n_steps=16, batch_size=16)
+    _, callback = model._setup_learn(16)
+    for cls in (RolloutBuffer, Plain):
+        other = cls(16, model.observation_space, model.action_space)
+        assert model.collect_rollouts(model.env, callback, other, 16)
+        assert other.full and np.abs(other.advantages).min() > 0
+    with pytest.raises(UserError, match="a rollout has 16 steps, not 8"):
+        model.collect_rollouts(model.env, callback, model.rollout_buffer, 8)
+
+
+def test_own_buffers_are_refused_where_advantages_are_not_used() -> None:
+    with pytest.raises(UserError, match="ACER does not learn from the advantages of a Plain"):
+        ACER("MlpPolicy", "CartPole-v1", rollout_buffer_class=Plain)
 
 
 def test_own_buffers_are_refused_for_recurrent_policies() -> None:

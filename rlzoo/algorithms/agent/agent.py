@@ -136,7 +136,8 @@ class Agent(CounterProperties, Threaded):
         """
         with nullcontext() if self.ranks is None else self.ranks.training(self):
             name = tb_log_name or type(self).__name__
-            _, hooks = self._setup_learn(total_timesteps, callback, reset_num_timesteps, name, progress_bar)
+            given = (total_timesteps, callback, reset_num_timesteps, name, progress_bar)
+            self.counters.total_timesteps, hooks = self._setup_learn(*given)
             with self.training_threads(), self.accelerated():
                 every = sys.maxsize if log_interval is None else log_interval
                 loop = type(self).overridden_loop if self.fills_by_add else type(self).loop

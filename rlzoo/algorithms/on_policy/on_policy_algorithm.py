@@ -60,8 +60,7 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
         self.rollout_buffer_class: type[RolloutBuffer] | None = arguments["rollout_buffer_class"]
         self.rollout_buffer_kwargs: dict[str, Any] = dict(arguments["rollout_buffer_kwargs"] or {})
         if self.rollout_buffer_class is not None or self.rollout_buffer_kwargs:
-            given = (self.rollout_buffer_class or RolloutBuffer, self.rollout_buffer_kwargs)
-            self.fills_by_add = check_buffer_class(*given, self.overrides_train)
+            self.fills_by_add = check_buffer_class(self, self.rollout_buffer_class or RolloutBuffer)
 
     def _setup_model(self) -> None:
         super()._setup_model()
@@ -161,8 +160,8 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
         """
         self.require_trainable()
         rollout = self.last_rollout
-        given = rollout is not None and (self.counters.num_timesteps or rollout.is_given)
-        if rollout is None or 0 < rollout.filled < rollout.n_steps or not given:
+        kept = self.keeps_raw_rollouts and self.counters.num_timesteps > 0  # these are not marked as full
+        if rollout is None or not (rollout.full or (kept and rollout.pos == 0)):
             raise UserError("there is no full rollout to learn from: learn() collects one")
         metrics = self.update(rollout, self.counters)
         record_metrics(self, metrics)
