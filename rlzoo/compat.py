@@ -18,7 +18,6 @@ has every public name of rlzoo, so that it does not matter which submodule a scr
 
 from __future__ import annotations
 
-import argparse
 import functools
 import importlib
 import importlib.abc
@@ -305,24 +304,20 @@ def run_command(module: str) -> None:
         sys.argv[:] = before
 
 
-def hyperparameter_file(arguments: Sequence[str]) -> list[str]:
+def hyperparameter_file(arguments: list[str]) -> list[str]:
     """Return `-conf FILE` for the `hyperparams/ALGO.yml` of a clone of RL Baselines3 Zoo; [] without one.
 
     A clone is the folder of the script that runs, or the working directory.
 
     :param arguments: of the command; one that names a file is obeyed
     """
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--algo", default="ppo")
-    parser.add_argument("-conf", "--conf-file")
-    known = parser.parse_known_args(list(arguments))[0]
+    if any(word.startswith(("-conf", "--conf", "--resume")) for word in arguments):
+        return []
+    joined = next((word[7:] for word in arguments if word.startswith("--algo=")), "ppo")
+    algo = arguments[arguments.index("--algo") + 1] if "--algo" in arguments[:-1] else joined
     for folder in dict.fromkeys((os.path.dirname(sys.argv[0]), "")):
-        path = os.path.join(folder, "hyperparams", f"{known.algo}.yml")
-        if (
-            known.conf_file is None
-            and os.path.isfile(path)
-            and os.path.isdir(os.path.join(folder, "rl_zoo3"))
-        ):
+        path = os.path.join(folder, "hyperparams", f"{algo}.yml")
+        if os.path.isfile(path) and os.path.isdir(os.path.join(folder, "rl_zoo3")):
             print(f"hyperparameters from {path}")
             return ["-conf", path]
     return []

@@ -439,8 +439,16 @@ def test_train_in_a_clone_of_the_zoo_reads_its_hyperparameters(aliases, tmp_path
     (tmp_path / "rl_zoo3").mkdir()
     assert aliases.hyperparameter_file(["--algo", "a2c"]) == ["-conf", "hyperparams/a2c.yml"]
     assert capsys.readouterr().out == "hyperparameters from hyperparams/a2c.yml\n"
-    for given in (["--algo", "a2c", "-conf", "my.yml"], ["--algo", "a2c", "--conf-file=my.yml"], []):
-        assert aliases.hyperparameter_file(given) == []
+    assert aliases.hyperparameter_file(["--algo=a2c"]) == ["-conf", "hyperparams/a2c.yml"]
+    given = (
+        "--algo a2c -conf my.yml",
+        "--algo a2c --conf-file=my.yml",
+        "",
+        "--algo",
+        "--algo a2c --resume x",
+    )
+    for words in given:
+        assert aliases.hyperparameter_file(words.split()) == []
     monkeypatch.chdir("/")
     monkeypatch.setattr("sys.argv", [str(tmp_path / "train.py")])
     assert aliases.hyperparameter_file(["--algo", "a2c"]) == ["-conf", f"{tmp_path}/hyperparams/a2c.yml"]

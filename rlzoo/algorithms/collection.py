@@ -34,7 +34,7 @@ GIVEN_BY_ALGORITHM = (
     "buffer_size", "observation_space", "action_space", "device", "gae_lambda", "gamma", "n_envs", "like",
 )  # fmt: skip
 """Arguments of a rollout buffer that are those of the algorithm."""
-FILLING_METHODS = ("add", "compute_returns_and_advantage")
+FILLING_METHODS = ("reset", "add", "compute_returns_and_advantage")
 """What fills a rollout buffer, where its class overrides one of them."""
 UNCALLED_BUFFER_METHODS: Mapping[str, str] = {
     "get": "minibatches(batch, batch_size, rollout) of the algorithm, or its train()",
@@ -101,16 +101,25 @@ class OnPolicyCollection(StepMethods):
     @property
     def rollout_buffer(self: Any) -> RolloutBuffer | None:
         """The rollout buffer; before the first training an empty one, None without environments."""
-        if self.last_rollout is None and self.env is not None and hasattr(self, "policy"):
+        last = self.last_rollout
+        made_for = None if last is None else (last.n_steps, last.n_envs)
+        is_stale = self.assigned_rollout is None and made_for != (self.config.n_steps, self.n_envs)
+        if is_stale and self.env is not None and hasattr(self, "policy"):
             self.last_rollout = self.make_rollout_buffer(self.env)
         return self.last_rollout  # type: ignore[no-any-return]
 
     @rollout_buffer.setter
-    def rollout_buffer(self: Any, rollout: RolloutBuffer) -> None:
+    def rollout_buffer(self: Any, rollout: RolloutBuffer | None) -> None:
         """Train with another buffer from now on, which computes advantages with its own discount factor.
+
+        None: with those that the algorithm makes.
 
         :raises UserError: it is no RolloutBuffer, or of another size or other spaces than the agent's
         """
+        self.assigned_rollout = self.last_rollout = None
+        self.fills_by_add = check_buffer_class(self, self.rollout_buffer_class or RolloutBuffer)
+        if rollout is None:
+            return
         check_buffer_class(self, type(rollout))
         made_for = (rollout.n_steps, rollout.n_envs, rollout.observation_space, rollout.action_space)
         needed = (self.config.n_steps, self.n_envs, self.observation_space, self.action_space)
@@ -120,6 +129,18 @@ class OnPolicyCollection(StepMethods):
         rollout.algorithm = weakref.ref(self)
         self.assigned_rollout = self.last_rollout = rollout
         self.fills_by_add = not self.keeps_raw_rollouts
+
+    @rollout_buffer.deleter
+    def rollout_buffer(self: Any) -> None:
+        self.rollout_buffer = None
+
+    def take_assigned_rollout(self: Any) -> RolloutBuffer:
+        """Return the assigned buffer, empty, and of the present size."""
+        size = (self.config.n_steps, self.n_envs)
+        if (self.assigned_rollout.n_steps, self.assigned_rollout.n_envs) != size:
+            self.assigned_rollout = self.assigned_rollout.resized(*size)
+        self.assigned_rollout.reset()
+        return self.assigned_rollout  # type: ignore[no-any-return]
 
     def collect_rollouts(
         self: Any,
@@ -140,6 +161,7 @@ class OnPolicyCollection(StepMethods):
         if n_rollout_steps != rollout_buffer.n_steps:
             raise UserError(f"a rollout has {rollout_buffer.n_steps} steps, not {n_rollout_steps}")
         rollout_buffer.algorithm = weakref.ref(self)
+        self.collector.take_rollout()  # a part of one in a checkpoint
         if self.fills_by_add or _fills_itself(type(rollout_buffer)):
             return overridden_loops.collect_by_add(self, env, callback, rollout_buffer)
         rollout_buffer.reset()

@@ -135,6 +135,13 @@ class RolloutBuffer(RolloutArrays):
         dtype = np.float32 if normalized else stored_dtype(space.dtype)
         return np.zeros((self.n_steps + 1, self.n_envs, *shape), dtype)
 
+    def resized(self, n_steps: int, n_envs: int) -> RolloutBuffer:
+        """Return an empty buffer of another size, with the attributes of this one."""
+        made = copy.copy(self)
+        spaces_ = (self.observation_space, self.action_space)
+        RolloutBuffer.__init__(made, n_steps, *spaces_, self.device, self.gae_lambda, self.gamma, n_envs)
+        return made
+
     def start(self, obs: Obs) -> None:
         """Start a new rollout from the current observations."""
         self._finals.clear()

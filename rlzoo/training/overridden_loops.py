@@ -90,6 +90,7 @@ def on_policy(algorithm: OnPolicyCollector, env: VecEnv, callback: BaseCallback,
     """
     check_collection(algorithm, env)
     counters = algorithm.counters
+    algorithm.collector.take_rollout()  # a part of one in a checkpoint
     algorithm.last_rollout = rollout = algorithm.make_rollout_buffer(env)
     locals_ = LoopLocals(algorithm, callback, log_interval, rollout_buffer=rollout)
     metrics: Metrics = {}
@@ -138,11 +139,12 @@ def collect_by_add(
         with torch.no_grad():
             algorithm.refresh_noise(step)
             context = {name: torch.as_tensor(rows, device=device) for name, rows in masks.items()}
-            actions, values, log_probs = policy(_on_device(obs, device), **context)
-            env_actions = algorithm.to_env_action(actions)
-        new_obs, rewards, dones, infos = env.step(env_actions)
+            obs_tensor = _on_device(obs, device)
+            actions, values, log_probs = policy(obs_tensor, **context)
+            clipped_actions = algorithm.to_env_action(actions)
+        new_obs, rewards, dones, infos = env.step(clipped_actions)
         algorithm.counters.num_timesteps += env.num_envs
-        callback.update_locals(locals())
+        callback.update_locals({**locals(), "self": algorithm, "n_steps": step})
         if not callback.on_step():
             return False
         record_episodes(algorithm, infos)
@@ -219,5 +221,7 @@ def check_collection(algorithm: OnPolicyLearner | OffPolicyLearner, env: VecEnv)
     elif getattr(algorithm, "recurrent", False):
         reason = "with a recurrent policy"
     if reason is not None:
-        name = type(algorithm).__name__
-        raise UserError(f"{name} overrides how experience is collected, which is not possible {reason}")
+        name, what = type(algorithm).__name__, "how experience is collected"
+        if getattr(algorithm, "fills_by_add", False):
+            name, what = "the rollout buffer", "how it is filled"
+        raise UserError(f"{name} overrides {what}, which is not possible {reason}")

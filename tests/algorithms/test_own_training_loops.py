@@ -186,6 +186,55 @@ def test_own_advantages_are_learned_from_and_the_class_is_saved(tmp_path: Any) -
     assert type(loaded.learn(32).rollout_buffer) is MonteCarlo
 
 
+def test_agent_with_an_unknown_buffer_class_plays_and_warns(tmp_path: Any) -> None:
+    class Local(RolloutBuffer):
+        def __init__(self, *args: Any, label: object, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+
+    kwargs: Any = {"n_steps": 16, "batch_size": 16, "rollout_buffer_class": Local}
+    model = PPO("MlpPolicy", "CartPole-v1", rollout_buffer_kwargs={"label": object()}, **kwargs).learn(16)
+    with pytest.warns(UserWarning, match=r"rollout_buffer_kwargs is not saved: give it to load\(\)"):
+        model.save(tmp_path / "local")
+    with pytest.warns(UserWarning, match=r"loaded without its own rollout buffer: .*Local"):
+        loaded = PPO.load(tmp_path / "local", env="CartPole-v1")
+    assert loaded.rollout_buffer_class is None and loaded.predict(np.zeros(4))[0] in (0, 1)
+    again = PPO.load(
+        tmp_path / "local", env="CartPole-v1", rollout_buffer_class=Local, rollout_buffer_kwargs={"label": 1}
+    )
+    assert type(again.learn(16).rollout_buffer) is Local
+
+
+def test_rollout_buffer_follows_a_change_of_its_size() -> None:
+    model = PPO("MlpPolicy", "CartPole-v1", n_steps=16, batch_size=16)
+    assert model.rollout_buffer is model.rollout_buffer
+    model.n_steps = 32
+    model.replace_env(make_vec_env("CartPole-v1", 2))
+    assert (model.rollout_buffer.n_steps, model.rollout_buffer.n_envs) == (32, 2)
+    model.rollout_buffer = MonteCarlo(32, model.observation_space, model.action_space, n_envs=2)
+    model.n_steps = 16
+    rollout = model.learn(32).rollout_buffer
+    assert type(rollout) is MonteCarlo and rollout.rewards.shape == (16, 2)
+    model.rollout_buffer = None
+    assert type(model.learn(32).rollout_buffer) is RolloutBuffer
+
+
+def test_buffer_class_may_take_fewer_arguments() -> None:
+    resets = []
+
+    class Explicit(RolloutBuffer):
+        def __init__(
+            self, buffer_size, observation_space, action_space, device, gae_lambda=1, gamma=0.99, n_envs=1
+        ):
+            super().__init__(buffer_size, observation_space, action_space, device, gae_lambda, gamma, n_envs)
+
+        def reset(self) -> None:
+            resets.append(self.n_envs)
+            super().reset()
+
+    PPO("MlpPolicy", "CartPole-v1", n_steps=16, batch_size=16, rollout_buffer_class=Explicit).learn(32)
+    assert resets.count(1) >= 2
+
+
 def test_add_of_a_buffer_is_given_action_masks() -> None:
     masks = []
 

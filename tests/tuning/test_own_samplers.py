@@ -93,4 +93,9 @@ def test_values_as_the_other_zoo_draws_them_are_converted():
         "tau": 0.1,
         "gradient_steps": 4,
     }
+    assert convert_params({"train_freq": 8, "n_quantiles": 25, "net_arch": "large"}) == {
+        "train_freq": 8,
+        "gradient_steps": 8,
+        "policy_kwargs": {"n_quantiles": 25, "net_arch": [256, 256, 256]},
+    }
     assert convert_params({"n_delta_pow": 4, "top_frac_size": 0.5}) == {"n_delta": 16, "n_top": 8}

@@ -152,6 +152,8 @@ class Agent(CounterProperties, Threaded):
         self.require_trainable()
         self.optimize_assigned_policy()
         env = self._require_env()
+        if self.ranks is not None and "update" not in vars(self):  # `Ranks.training` sets it
+            raise UserError("several processes are trained by the inherited learn() alone")
         self._require_callables()
         if reset_num_timesteps:
             self.counters = Counters(total_timesteps=int(total_timesteps))

@@ -15,6 +15,8 @@ import torch
 from torch import nn
 
 from rlzoo.accel.memory import TooManyParameters, parameter_budget
+from rlzoo.algorithms.agent import buffer_arguments
+from rlzoo.algorithms.agent.buffer_arguments import decoded_buffer, encoded_buffer
 from rlzoo.algorithms.agent.foreign import load_sb3
 from rlzoo.algorithms.agent.position import ResumeState, env_id_of, last_obs, position, resume_from_last_obs
 from rlzoo.algorithms.hyperparameters import field_names, schedule_names
@@ -50,8 +52,6 @@ _ARGUMENTS: dict[str, Any] = {
     "seed": int | None,
 }
 """Constructor arguments that are saved beside the hyperparameters, with what a file may hold for them."""
-_ROLLOUT_BUFFERS: dict[str, type] = {"rollout_buffer_class": type, "rollout_buffer_kwargs": dict}
-"""Those that are saved where an on-policy algorithm was given them."""
 
 MAX_ENVS = 2**16
 """Environments of a vector: noise has a copy for each."""
@@ -97,13 +97,13 @@ def to_checkpoint(
     normalize_tree, normalize_tensors = pack(
         env_state(model.env) if model.env is not None else model.normalize_state
     )
-    arguments = {name: getattr(model, name) for name in _ARGUMENTS if name not in left_out}
-    buffers = {} if actor_only else {name: getattr(model, name, None) for name in _ROLLOUT_BUFFERS}
-    arguments |= {name: value for name, value in buffers.items() if value and name not in left_out}
+    arguments = {name: encode_value(getattr(model, name)) for name in _ARGUMENTS if name not in left_out}
+    if not actor_only:
+        arguments |= encoded_buffer(model, left_out)
     left_out = left_out | set(model.exclude_from_checkpoint)
     config = {
         "hyperparameters": _encoded_hyperparameters(model, left_out),
-        "arguments": encode_value(arguments),
+        "arguments": arguments,
         "policy": encode_value(_policy_name(model)),
         "observation_space": space_to_json(model.observation_space),
         "action_space": space_to_json(model.action_space),
@@ -222,12 +222,13 @@ def from_config(
     """Return an agent with hyperparameters and spaces of a checkpoint, its parameters not yet loaded."""
     config = checkpoint.config
     try:
-        known = {**config["hyperparameters"], **config["arguments"]}
+        known, given = {**config["hyperparameters"], **config["arguments"]}, {*custom_objects, *overrides}
         decoded = {
             name: decode_value(value, custom_objects, trusted_modules)
             for name, value in known.items()
-            if name not in custom_objects and name not in overrides
+            if name not in given and name not in buffer_arguments.KINDS
         }
+        decoded |= decoded_buffer(config["arguments"], custom_objects, trusted_modules, given)
         policy = overrides.pop("policy", None) or custom_objects.get("policy_class")
         if policy is None:
             policy = decode_value(config["policy"], custom_objects, trusted_modules)
@@ -236,7 +237,7 @@ def from_config(
         )
         action_space = custom_objects.get("action_space", space_from_json(config["action_space"]))
         n_envs = config["n_envs"]
-        for name, kinds in {**_ARGUMENTS, **_ROLLOUT_BUFFERS}.items():
+        for name, kinds in _ARGUMENTS.items():
             if name in decoded and not isinstance(decoded[name], kinds):
                 raise TypeError(f"{name} is {str(decoded[name])[:40]!r}")
         if (place := decoded.pop("tensorboard_log", None)) is not None:
@@ -252,7 +253,7 @@ def from_config(
     replaced = {
         name: value
         for name, value in custom_objects.items()
-        if name in known or name in field_names(cls.Config) or name in _ROLLOUT_BUFFERS
+        if name in known or name in field_names(cls.Config) or name in buffer_arguments.KINDS
     }
     overrides = translate_sb2_kwargs(cls, overrides, {**decoded, "n_envs": n_envs})
     arguments = {**decoded, **replaced, **overrides, "device": device}
@@ -367,6 +368,8 @@ def _count(name: str, value: object) -> int:
 
 def _restore_other(name: str, part: Any, others: Any, given: set[str]) -> None:
     """Restore what is neither a module nor an optimiser: a tensor, or anything with `load_state_dict`."""
+    if name in given and name not in others:
+        return
     try:
         if hasattr(part, "load_state_dict"):
             part.load_state_dict(others[name])

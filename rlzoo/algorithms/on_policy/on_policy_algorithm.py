@@ -33,6 +33,7 @@ from rlzoo.callbacks.progress import record_metrics
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import bootstrap_values
 from rlzoo.core.runtime import gpu_hint
+from rlzoo.core.signatures import constructor_parameters
 from rlzoo.core.types import PolicyInput, PolicyOutput
 from rlzoo.distributions import StateDependentNoise
 from rlzoo.envs.vec_env.vec_env import VecEnv
@@ -85,8 +86,7 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
         :raises UserError: the class does not take `rollout_buffer_kwargs`
         """
         if self.assigned_rollout is not None:
-            self.assigned_rollout.reset()
-            return self.assigned_rollout
+            return self.take_assigned_rollout()
         is_dict = isinstance(env.observation_space, spaces.Dict)
         buffer_class = self.rollout_buffer_class or (DictRolloutBuffer if is_dict else RolloutBuffer)
         self.tensor_actions = None
@@ -101,8 +101,12 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
             "like": self.collector.obs,
         }
         arguments |= {
-            name: value for name, value in vars(self.config).items() if name in ("gamma", "gae_lambda")
+            name: value
+            for name, value in vars(self.config).items()
+            if name in ("gamma", "gae_lambda") and value is not None
         }
+        if self.rollout_buffer_class and "like" not in constructor_parameters(buffer_class):
+            del arguments["like"]  # those of stable-baselines3 remain
         arguments |= self.rollout_buffer_kwargs
         try:
             made = buffer_class(self.config.n_steps, env.observation_space, env.action_space, **arguments)

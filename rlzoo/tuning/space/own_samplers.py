@@ -31,7 +31,10 @@ Sampler: TypeAlias = Callable[[Any, int, int, dict[str, Any]], dict[str, Any]]
 Converter: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """sampled values -> hyperparameters."""
 
-NET_ARCHS = {"tiny": [64], "small": [64, 64], "medium": [256, 256], "big": [400, 300]}
+NET_ARCHS = {
+    "tiny": [64], "small": [64, 64], "medium": [256, 256], "big": [400, 300], "large": [256] * 3,
+    "verybig": [512] * 3,
+}  # fmt: skip
 
 
 def convert_params(sampled: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,7 +44,8 @@ def convert_params(sampled: Mapping[str, Any]) -> dict[str, Any]:
     {'gamma': 0.75, 'n_steps': 32, 'policy_kwargs': {'net_arch': [64, 64]}}
 
     :param sampled: `one_minus_...` is subtracted from 1, `..._pow` is an exponent of 2, `net_arch` may be a
-        size and, as `activation_fn`, belongs into `policy_kwargs`; everything else stays
+        size and, as `activation_fn` and `n_quantiles`, belongs into `policy_kwargs`; `train_freq` divided by
+        `subsample_steps` gives `gradient_steps`; everything else stays
     """
     values: dict[str, Any] = {}
     for key, value in sampled.items():
@@ -52,10 +56,12 @@ def convert_params(sampled: Mapping[str, Any]) -> dict[str, Any]:
         elif key in ("net_arch", "activation_fn"):
             value = NET_ARCHS.get(value, value) if isinstance(value, str) else value
             values = merge(values, {"policy_kwargs": {key: value}})
+        elif key == "n_quantiles":
+            values = merge(values, {"policy_kwargs": {key: value}})
         elif key not in ("subsample_steps", "top_frac_size"):
             values = merge(values, {key: value})
-    if "subsample_steps" in sampled:
-        values["gradient_steps"] = max(values["train_freq"] // sampled["subsample_steps"], 1)
+    if "train_freq" in values and ("subsample_steps" in sampled or "gradient_steps" not in values):
+        values["gradient_steps"] = max(values["train_freq"] // sampled.get("subsample_steps", 1), 1)
     if "top_frac_size" in sampled:
         values["n_top"] = max(1, int(sampled["top_frac_size"] * values["n_delta"]))
     return values
