@@ -99,10 +99,18 @@ class RolloutArrays(BaseBuffer):
         """Whether the rollout is full."""
         return self.pos == self.n_steps
 
+    @full.setter
+    def full(self, value: bool) -> None:
+        """Do nothing: it follows from `pos`, which an `add` of the user's counts."""
+
     @property
     def pos(self) -> int:
         """Steps of each environment that the rollout holds."""
         return self.n_steps if self.learned is not None else max(self.filled, self._pos)
+
+    @pos.setter
+    def pos(self, value: int) -> None:
+        self._pos = value
 
     def size(self) -> int:
         return self.pos
@@ -133,7 +141,7 @@ class RolloutArrays(BaseBuffer):
     @property
     def episode_starts(self) -> np.ndarray:
         """1 where an observation is the first of its episode."""
-        return _array(self.starts_column).astype(np.float32)
+        return _array(self.starts_column).astype(np.float32, copy=False)
 
     values = _Estimate("Values of the observations that were acted on.")
     log_probs = _Estimate("Log-probabilities of the actions.")
@@ -172,6 +180,12 @@ class RolloutArrays(BaseBuffer):
         return self.estimates
 
     # ------------------------------------------------------------------ by scripts
+
+    def prepare_to_be_filled(self) -> None:
+        """Empty the buffer for an `add` of the user's, which may write to its arrays."""
+        self.algorithm = None  # it computes nothing then
+        self.starts_column = self.starts_column.astype(np.float32)
+        self.reset()
 
     def add(  # type: ignore[override]
         self,
@@ -234,7 +248,7 @@ class RolloutArrays(BaseBuffer):
             return
         estimates = self.estimated()
         last = _array(last_values).reshape(1, -1).astype(np.float32)
-        ended = np.concatenate([self.starts_column[1:], _array(dones).reshape(1, -1).astype(bool)])
+        ended = np.concatenate([self.starts_column[1:], _array(dones).reshape(1, -1)]).astype(bool)
         following = np.concatenate([estimates.values[1:], last])
         estimates.advantages[:], estimates.returns[:] = gae(
             self.rewards,

@@ -129,7 +129,7 @@ def collect_by_add(
     collector, policy, device = algorithm.collector, algorithm.policy, algorithm.device
     ask_masks = mask_reader(env) if algorithm.wants_action_masks else None
     algorithm.set_training_mode(False)
-    rollout_buffer.reset()
+    rollout_buffer.prepare_to_be_filled()
     callback.on_rollout_start()
     with torch.no_grad():
         algorithm.begin_rollout()

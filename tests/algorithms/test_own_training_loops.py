@@ -153,13 +153,42 @@ class Plain(RolloutBuffer):
 @pytest.mark.parametrize(("base", "env_id", "kwargs"), ON_POLICY)
 def test_buffer_filled_by_add_learns_the_same(base: Any, env_id: str, kwargs: Any) -> None:
     found = []
-    for buffer_class in (Plain, None):
+    for buffer_class in (Plain, WrittenOut, None):
         env = VecNormalize(make_vec_env(env_id, 2, seed=0, env_kwargs={"max_episode_steps": 20}))
         model = base(
             "MlpPolicy", env, seed=0, policy_kwargs=SMALL, rollout_buffer_class=buffer_class, **kwargs
         )
         found.append(parameters_of(model.learn(256)))
-    torch.testing.assert_close(*found, rtol=0, atol=1e-4)
+    torch.testing.assert_close(found[0], found[2], rtol=0, atol=1e-4)
+    torch.testing.assert_close(found[1], found[2], rtol=0, atol=1e-4)
+
+
+class WrittenOut(RolloutBuffer):
+    """Writes to the arrays of the buffer, as those of stable-baselines3 do."""
+
+    def reset(self) -> None:
+        super().reset()
+        self.advantages = np.zeros((self.buffer_size, self.n_envs), dtype=np.float32)
+
+    def add(self, obs, action, reward, episode_start, value, log_prob) -> None:
+        self.observations[self.pos] = np.array(obs)
+        self.actions[self.pos] = np.array(action).reshape((self.n_envs, self.action_dim))
+        self.rewards[self.pos] = np.array(reward)
+        self.episode_starts[self.pos] = np.array(episode_start)
+        self.values[self.pos] = value.clone().cpu().numpy().flatten()
+        self.log_probs[self.pos] = log_prob.clone().cpu().numpy()
+        self.pos += 1
+        if self.pos == self.buffer_size:
+            self.full = True
+
+    def compute_returns_and_advantage(self, last_values: torch.Tensor, dones: np.ndarray) -> None:
+        following, gae = last_values.clone().cpu().numpy().flatten(), 0
+        ends = np.concatenate([self.episode_starts[1:], dones[None]])
+        for t in reversed(range(self.buffer_size)):
+            delta = self.rewards[t] + self.gamma * following * (1 - ends[t]) - self.values[t]
+            gae = delta + self.gamma * self.gae_lambda * (1 - ends[t]) * gae
+            self.advantages[t], following = gae, self.values[t]
+        self.returns = self.advantages + self.values
 
 
 class MonteCarlo(RolloutBuffer):
