@@ -103,7 +103,7 @@ class OnPolicyCollection(StepMethods):
         """The rollout buffer; before the first training an empty one, None without environments."""
         last = self.last_rollout
         made_for = None if last is None else (last.n_steps, last.n_envs)
-        is_stale = self.assigned_rollout is None and made_for != (self.config.n_steps, self.n_envs)
+        is_stale = made_for != (self.config.n_steps, self.n_envs)
         if is_stale and self.env is not None and hasattr(self, "policy"):
             self.last_rollout = self.make_rollout_buffer(self.env)
         return self.last_rollout  # type: ignore[no-any-return]

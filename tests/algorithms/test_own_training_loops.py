@@ -241,7 +241,8 @@ def test_rollout_buffer_follows_a_change_of_its_size() -> None:
     assert (model.rollout_buffer.n_steps, model.rollout_buffer.n_envs) == (32, 2)
     model.rollout_buffer = MonteCarlo(32, model.observation_space, model.action_space, n_envs=2)
     model.n_steps = 16
-    rollout = model.learn(32).rollout_buffer
+    rollout = learn_on_policy(model, 32).rollout_buffer
+    assert rollout is model.learn(32).rollout_buffer
     assert type(rollout) is MonteCarlo and rollout.rewards.shape == (16, 2)
     model.rollout_buffer = None
     assert type(model.learn(32).rollout_buffer) is RolloutBuffer

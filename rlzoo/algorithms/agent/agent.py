@@ -148,7 +148,7 @@ class Agent(CounterProperties, Threaded):
         self, total_timesteps: int, callback: CallbackLike = None, reset_num_timesteps: bool = True,
         tb_log_name: str = "run", progress_bar: bool = False,
     ) -> tuple[int, BaseCallback]:  # fmt: skip
-        """Prepare a training and return its last step and its callback; for a `learn` of one's own, too."""
+        """Prepare a training, also for a custom `learn`; return its final step count and its callback."""
         self.require_trainable()
         self.optimize_assigned_policy()
         env = self._require_env()

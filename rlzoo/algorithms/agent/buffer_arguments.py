@@ -1,4 +1,4 @@
-"""The class and the arguments of an agent's own rollout buffers in model files.
+"""Class and arguments of custom rollout buffers in model files.
 
 A file that names a class which cannot be found, or should not be imported, is loaded all the same: the agent
 plays without it, and a warning says what training needs.
@@ -16,7 +16,7 @@ KINDS: Mapping[str, type] = {"rollout_buffer_class": type, "rollout_buffer_kwarg
 
 
 def encoded_buffer(model: object, left_out: Collection[str]) -> dict[str, object]:
-    """Return what a file holds of the rollout buffers that an agent was given; what cannot be is warned of.
+    """Return class and arguments of an agent's rollout buffers for a file; warn of what cannot be saved.
 
     :param left_out: arguments that the file should not hold
     """
@@ -41,7 +41,7 @@ def decoded_buffer(
     trusted_modules: tuple[str, ...],
     given: Collection[str],
 ) -> dict[str, object]:
-    """Return the rollout buffers that a file describes, or nothing, with a warning.
+    """Return class and arguments of the rollout buffers in a file; {} and a warning if they are unreadable.
 
     :param arguments: those of the constructor in the file
     :param given: arguments that are not those of the file

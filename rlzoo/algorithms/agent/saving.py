@@ -303,8 +303,8 @@ def _from_elsewhere(value: object) -> bool:
 def _restore(model: Agent, checkpoint: Checkpoint, given: set[str]) -> None:
     """Restore parameters, optimisers, counters and everything else that `to_checkpoint` wrote.
 
-    :param given: hyperparameters that are not those of the file; other action noise than that of the file
-        begins anew
+    :param given: hyperparameters that replace those of the file; action noise of another class than the
+        file's keeps its initial state
     """
     model.actor_only = checkpoint.actor_only
     others: Any = {}
