@@ -205,7 +205,7 @@ def preprocess_obs(obs: Any, observation_space: spaces.Space[Any], normalize_ima
     space = observation_space
     if isinstance(space, spaces.Box):
         if normalize_images and is_image_space(space):
-            return obs.float().div_(255.0) if obs.dtype is torch.uint8 else obs / 255.0
+            return obs.float().div_(255.0) if obs.dtype is torch.uint8 else obs.float() / 255.0
         return obs.float()
     if isinstance(space, spaces.Dict):
         return {key: preprocess_obs(obs[key], part, normalize_images) for key, part in space.spaces.items()}

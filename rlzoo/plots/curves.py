@@ -46,8 +46,10 @@ def window_func(
     """Apply `func` to every window of `var_2`, with the value of `var_1` at the window's end.
 
     :param func: takes `axis`, such as `numpy.mean`
-    :return: two arrays [n - window + 1]
+    :return: two arrays [n - window + 1], empty ones where there are fewer values than that
     """
+    if len(var_2) < window:
+        return var_1[:0], var_2[:0]
     return var_1[window - 1 :], func(rolling_window(var_2, window), axis=-1)
 
 

@@ -154,11 +154,11 @@ class ActorCriticPolicy(BasePolicy):
             self.__dict__["pi_features_extractor"] = self.__dict__["vf_features_extractor"] = (
                 self.features_extractor
             )
-            self.register_load_state_dict_pre_hook(_drop_other_names)
         else:
             self.pi_features_extractor = self.make_features_extractor()
             self.vf_features_extractor = self.make_features_extractor()
             self.__dict__["features_extractor"] = self.pi_features_extractor
+        self.register_load_state_dict_pre_hook(_drop_other_names)
         self.features_dim = self.features_extractor.features_dim
 
     def _build_mlp_extractor(self) -> None:
@@ -331,8 +331,9 @@ MultiInputPolicy = MultiInputActorCriticPolicy
 
 
 def _drop_other_names(policy: nn.Module, state_dict: dict[str, object], prefix: str, *_: object) -> None:
-    """Leave out the further names that files of stable-baselines3 have for a shared extractor."""
-    names = {"pi_features_extractor", "vf_features_extractor"} - dict(policy.named_children()).keys()
+    """Leave out the further names that files of stable-baselines3 have for the same extractors."""
+    known = {"features_extractor", "pi_features_extractor", "vf_features_extractor"}
+    names = known - dict(policy.named_children()).keys()
     others = tuple(f"{prefix}{name}." for name in names)
     for key in [key for key in state_dict if key.startswith(others)]:
         del state_dict[key]

@@ -294,11 +294,9 @@ class BasePolicy(BaseModel):
         :param episode_start: which hidden states to reset, [n_envs]
         """
         obs, vectorized = self.obs_to_tensor(observation)
-        was_training = self.training
         self.set_training_mode(False)
         with torch.inference_mode():
             actions = self._predict(obs, deterministic=deterministic)
-        self.set_training_mode(was_training)
         executed = self.env_actions(actions.cpu().numpy())
         return (executed if vectorized else executed.squeeze(axis=0)), state
 

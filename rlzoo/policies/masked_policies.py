@@ -95,11 +95,9 @@ class MaskableActorCriticPolicy(ActorCriticPolicy):
         obs, vectorized = self.obs_to_tensor(observation)
         n_obs = len(next(iter(obs.values())) if isinstance(obs, dict) else obs)
         masks = None if action_masks is None else self.masks_of(action_masks, n_obs)
-        was_training = self.training
         self.set_training_mode(False)
         with torch.inference_mode():
             actions = self.act(obs, deterministic, masks)
-        self.set_training_mode(was_training)
         executed = self.env_actions(actions.cpu().numpy())
         return (executed if vectorized else executed.squeeze(axis=0)), state
 

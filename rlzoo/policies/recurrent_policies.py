@@ -207,11 +207,9 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
         """
         obs, vectorized = self.obs_to_tensor(observation)
         rnn_state = self.rnn_state_from(state, episode_start, _n_rows(obs))
-        was_training = self.training
         self.set_training_mode(False)
         with torch.inference_mode():
             actions, rnn_state = self.act_recurrent(obs, rnn_state, deterministic)
-        self.set_training_mode(was_training)
         executed = self.env_actions(actions.cpu().numpy())
         h, c = (rnn_state[f"{ACTOR}_{part}"].transpose(0, 1).cpu().numpy() for part in "hc")
         return (executed if vectorized else executed.squeeze(axis=0)), (h, c)

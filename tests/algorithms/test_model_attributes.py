@@ -415,3 +415,15 @@ def test_agents_do_not_share_the_state_of_optimisers():
     ):
         averages = [next(iter(one.state.values()))["exp_avg"] for one in (optimizer, other)]
         assert torch.equal(*averages) and averages[0].data_ptr() != averages[1].data_ptr()
+
+
+def test_unknown_parameters_are_left_out_without_exact_match() -> None:
+    model = PPO("MlpPolicy", "CartPole-v1", n_steps=8, batch_size=8)
+    parameters = model.get_parameters()
+    parameters["policy"] = {name: value + 1 for name, value in parameters["policy"].items()}
+    expected = parameters["policy"]["value_net.bias"]
+    parameters["policy"]["old.weight"] = torch.ones(1)
+    with pytest.raises(RuntimeError, match=r"old\.weight"):
+        model.set_parameters(parameters)
+    model.set_parameters(parameters, exact_match=False)
+    assert torch.equal(model.policy.state_dict()["value_net.bias"], expected)

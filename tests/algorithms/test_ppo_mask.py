@@ -164,12 +164,12 @@ def test_predict_takes_masks_of_one_observation_or_a_batch() -> None:
 
 
 def test_predict_leaves_nothing_out() -> None:
-    """Dropout is for updates; whoever predicts in between finds the policy as it was."""
+    """Dropout is for updates: after `predict`, the policy is in evaluation mode."""
     kwargs = {"activation_fn": torch.nn.Dropout, "ortho_init": False}
     model = MaskablePPO("MlpPolicy", InvalidActionEnvDiscrete(30), policy_kwargs=kwargs, **SMALL)
     model.policy.set_training_mode(True)
     actions = {int(model.predict(1, deterministic=True)[0]) for _ in range(20)}
-    assert len(actions) == 1 and model.policy.training
+    assert len(actions) == 1 and not model.policy.training
 
 
 def test_action_probability_under_masks() -> None:

@@ -419,3 +419,19 @@ def test_too_few_file_handles_are_one_clear_error(monkeypatch):
     monkeypatch.setattr("rlzoo.processes.file_handles.free_file_handles", lambda: 10)
     with pytest.raises(UserError, match="2 worker processes need 14 file handles, but 10 are free"):
         SubprocVecEnv([lambda: None] * 2, n_workers=2)
+
+
+@pytest.mark.parametrize("actions", [np.array([0.0, 1.0]), np.array([[0], [1]])])
+def test_discrete_actions_may_be_floats_or_columns(actions):
+    venv = SubprocVecEnv([lambda: gym.make("CartPole-v1")] * 2, n_workers=1)
+    try:
+        venv.seed(0)
+        first = venv.reset()
+        stepped = venv.step(actions)[0]
+        venv.seed(0)
+        assert np.array_equal(first, venv.reset())
+        assert np.array_equal(stepped, venv.step(np.array([0, 1]))[0])
+        with pytest.raises(UserError, match="expected"):
+            venv.step(np.array([0.5, 1.0]))
+    finally:
+        venv.close()

@@ -15,7 +15,7 @@ from rlzoo.envs.examples.toy import SimpleMultiObsEnv
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.envs.vec_env.native import NativeCartPole
 from rlzoo.envs.vec_env.vec_env import NO_ENDS, VecEnv, VecStep
-from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
+from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize, sync_envs_normalization
 
 
 class Script(VecEnv):
@@ -159,8 +159,50 @@ def test_what_cannot_be_normalised_is_refused() -> None:
     assert VecNormalize(discrete, norm_obs=False).reset().shape == (1,)
     with pytest.raises(UserError, match="norm_obs_keys is applicable only to Dict"):
         VecNormalize(NativeCartPole("CartPole-v1"), norm_obs_keys=["x"])
-    with pytest.raises(UserError, match="no effect"):
-        VecNormalize(NativeCartPole("CartPole-v1"), norm_obs=False, norm_obs_keys=["x"])
+
+
+def test_return_statistics_are_gathered_with_raw_rewards() -> None:
+    raw, scaled = (VecNormalize(random_script(), norm_reward=norm_reward) for norm_reward in (False, True))
+    for venv in (raw, scaled):
+        venv.reset()
+        for _ in range(5):
+            venv.step_arrays(NO_ACTIONS)
+    assert raw.ret_rms.count > 1
+    np.testing.assert_array_equal(raw.returns, scaled.returns)
+    assert raw.ret_rms.var == scaled.ret_rms.var
+
+
+def test_values_of_a_step_stay_as_they_are() -> None:
+    venv = VecNormalize(random_script(), norm_obs=False)
+    obs = venv.reset()
+    venv.step_arrays(NO_ACTIONS)
+    assert not np.shares_memory(venv.old_obs, venv.raw_obs)  # type: ignore[arg-type]
+    assert not np.shares_memory(venv.old_reward, venv.raw_reward)
+    assert not np.shares_memory(venv.normalize_obs(obs), obs)  # type: ignore[arg-type]
+    assert not np.shares_memory(venv.unnormalize_obs(obs), obs)  # type: ignore[arg-type]
+
+
+def test_observations_switched_off_later_go_through_a_file(tmp_path: Path) -> None:
+    venv = VecNormalize(random_script())
+    venv.reset()
+    venv.norm_obs = False
+    venv.save(tmp_path / "statistics.npz")
+    loaded = VecNormalize.load(tmp_path / "statistics.npz", random_script())
+    assert not loaded.norm_obs
+    np.testing.assert_array_equal(loaded.obs_rms.mean, venv.obs_rms.mean)  # type: ignore[union-attr]
+    keys = VecNormalize(random_script(), norm_obs=False, norm_obs_keys=["x"])
+    assert keys.norm_obs_keys == ["x"]
+
+
+@pytest.mark.parametrize("evaluated", [False, True])
+def test_statistics_of_returns_are_synchronised_alone(evaluated: bool) -> None:
+    trained = VecNormalize(random_script(), norm_obs=not evaluated)
+    trained.reset()
+    trained.step_arrays(NO_ACTIONS)
+    other = VecNormalize(random_script(), norm_obs=evaluated, training=False)
+    sync_envs_normalization(trained, other)
+    assert other.ret_rms.count == trained.ret_rms.count
+    assert (other.obs_rms is not None) == evaluated
 
 
 def test_statistics_are_found_under_the_name_of_a_pickle(tmp_path: Path) -> None:

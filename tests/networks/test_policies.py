@@ -387,11 +387,11 @@ class TestObservations:
         assert integers.env_actions(np.array([[-1.7, 1.6], [0.4, 9.0]])).tolist() == [[-2, 2], [0, 2]]
         assert make(actions=ACTIONS["multi_binary"]).env_actions(np.ones((2, 3), np.float32)).dtype == np.int8
 
-    def test_predict_restores_the_mode(self):
+    def test_predict_leaves_the_policy_in_evaluation_mode(self):
         policy = make()
         policy.set_training_mode(True)
         policy.predict(np.zeros(4, np.float32))
-        assert policy.training
+        assert not policy.training
 
 
 class TestExtractors:
@@ -513,3 +513,17 @@ def test_further_names_of_a_shared_extractor_are_left_out():
     policy.load_state_dict(policy.state_dict())
     with pytest.raises(RuntimeError, match="pi_features_extractr"):
         other.load_state_dict({**state, "pi_features_extractr.x": torch.zeros(1)})
+
+
+def test_a_state_dict_may_name_an_extractor_twice():
+    policy = ActorCriticPolicy(IMAGE, ACTIONS["discrete"], lambda _: 1e-3, share_features_extractor=False)
+    state = policy.state_dict()
+    pi = {key: value for key, value in state.items() if key.startswith("pi_")}
+    policy.load_state_dict({**state, **{key.removeprefix("pi_"): value for key, value in pi.items()}})
+
+
+def test_images_of_float64_are_taken():
+    policy = ActorCriticPolicy(IMAGE, ACTIONS["discrete"], lambda _: 1e-3)
+    image = np.full(IMAGE.shape, 7)
+    expected = policy.predict(image.astype(np.uint8), deterministic=True)[0]
+    assert policy.predict(image.astype(np.float64), deterministic=True)[0] == expected

@@ -206,12 +206,12 @@ def test_a_state_of_other_environments_is_refused():
         policy.predict(obs, state, [False] * 3)
 
 
-def test_predict_leaves_the_mode_of_the_policy_alone():
+def test_predict_works_in_evaluation_mode():
     policy = make(n_lstm_layers=2, lstm_kwargs={"dropout": 0.9})
     obs = np.ones((1, 4), np.float32)
     first, second = (policy.predict(obs, deterministic=True)[1] for _ in range(2))
     np.testing.assert_array_equal(first, second)
-    assert policy.training
+    assert not policy.training
 
 
 # Arrangements

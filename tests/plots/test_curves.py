@@ -42,6 +42,7 @@ def test_points(folder: Path) -> None:
 def test_rolling_window() -> None:
     assert curves.rolling_window(np.arange(5), 3).tolist() == [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
     assert curves.rolling_window(np.zeros((2, 5)), 3).shape == (2, 3, 3)
+    assert [len(part) for part in curves.window_func(np.arange(2), np.arange(2), 3, np.mean)] == [0, 0]
     x, y = curves.window_func(np.arange(5) * 10, np.arange(5), 3, np.mean)
     assert x.tolist() == [20, 30, 40]
     assert y.tolist() == [1, 2, 3]

@@ -322,7 +322,7 @@ class Agent(CounterProperties, Threaded):
     ) -> None:
         """Take parameters from a file or a dict: nested as `get_parameters` gives, or flat `{name: array}`.
 
-        :param exact_match: every parameter must be there; otherwise what is given is set
+        :param exact_match: all parameters must be there and no others; otherwise those that both have are set
         :param device: of no effect, for scripts that give one: values go to the device of the agent
         :raises UserError: a missing or unknown name, or a wrong shape
         """

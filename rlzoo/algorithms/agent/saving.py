@@ -467,6 +467,8 @@ def _nested(flat: dict[str, Any], parts: dict[str, Any]) -> dict[str, dict[str, 
 
 def _set_module(module: nn.Module, name: str, values: dict[str, Any], exact_match: bool) -> None:
     current = module.state_dict()
+    if not exact_match:
+        values = {key: value for key, value in values.items() if key in current}
     for key in values:
         if key not in current:
             raise unknown(f"parameter of {name}", key, current, WrongParameters)

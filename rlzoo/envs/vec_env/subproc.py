@@ -138,10 +138,15 @@ class SubprocVecEnv(VecEnv):
             self._send(worker, "step", part)
 
     def _share_actions(self, memory: SharedArrays, actions: np.ndarray) -> None:
-        if actions.shape != memory.actions.shape:
-            raise UserError(f"actions of shape {actions.shape} where {memory.actions.shape} was expected")
+        expected = memory.actions
+        if actions.shape != expected.shape:
+            if actions.shape[:1] != expected.shape[:1] or actions.size != expected.size:
+                raise UserError(f"actions of shape {actions.shape} where {expected.shape} was expected")
+            actions = actions.reshape(expected.shape)
+        if actions.dtype.kind == "f" and expected.dtype.kind in "iu" and (actions == np.rint(actions)).all():
+            actions = actions.astype(expected.dtype)
         try:
-            np.copyto(memory.actions, actions, casting="same_kind")
+            np.copyto(expected, actions, casting="same_kind")
         except TypeError:
             raise UserError(f"actions of {actions.dtype} where {self.action_space} was expected") from None
 

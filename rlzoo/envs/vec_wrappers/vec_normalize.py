@@ -70,8 +70,8 @@ class VecNormalize(VecEnvWrapper):
 
     Normalised values are float32. Observation statistics are those of the raw observations, including first
     ones; reward statistics are those of the discounted return (Engstrom et al. 2020, "Implementation matters
-    in deep policy gradients"). Each is only updated while it is in use. Final observations of episodes are
-    normalised, too. `raw_obs`, `raw_reward` and `raw_final_obs` (see `VecStep.final_obs`) are the
+    in deep policy gradients"), and are updated with `norm_reward=False`, too. Final observations of episodes
+    are normalised, too. `raw_obs`, `raw_reward` and `raw_final_obs` (see `VecStep.final_obs`) are the
     unnormalised values of the last step; the next step overwrites them. Pickling leaves out the environment;
     `set_venv` sets it again.
 
@@ -144,8 +144,6 @@ class VecNormalize(VecEnvWrapper):
     def _normalized_space(self, space: spaces.Space) -> spaces.Space:
         """Return the space of normalised observations; raise if `space` cannot be normalised."""
         if not self.norm_obs:
-            if self.norm_obs_keys is not None:
-                raise UserError("VecNormalize: norm_obs_keys has no effect with norm_obs=False")
             return space
         if isinstance(space, spaces.Dict):
             keys = list(space.spaces) if self.norm_obs_keys is None else self.norm_obs_keys
@@ -208,7 +206,7 @@ class VecNormalize(VecEnvWrapper):
         self.returns[:] = 0.0
         if self.training and self.norm_obs:
             self._update_obs(obs)
-        return self.normalize_obs(obs)
+        return self._with_statistics(self._normalized, obs)
 
     def wrapper_state(self) -> State:
         statistics = self.state_dict()
@@ -226,15 +224,15 @@ class VecNormalize(VecEnvWrapper):
         if self.norm_obs:
             if self.training and (self._update_obs(step.obs) or len(step.ended)):
                 self._check_finite(step)
-            step.obs = self.normalize_obs(step.obs)
+            step.obs = self._with_statistics(self._normalized, step.obs)
             if step.final_obs is not None:
-                step.final_obs = self.normalize_obs(step.final_obs)
+                step.final_obs = self._with_statistics(self._normalized, step.final_obs)
+        if self.training and self._update_reward(step.rewards):
+            self._check_finite(step)
         if self.norm_reward:
-            if self.training and self._update_reward(step.rewards):
-                self._check_finite(step)
             step.rewards = self.normalize_reward(step.rewards)
-            if len(step.ended):
-                self.returns[step.ended] = 0.0
+        if len(step.ended):
+            self.returns[step.ended] = 0.0
         return step
 
     def _check_finite(self, step: VecStep) -> None:
@@ -258,8 +256,11 @@ class VecNormalize(VecEnvWrapper):
         return self.ret_rms.update(self.returns if self.gather is None else self.gather(self.returns))
 
     def normalize_obs(self, obs: Obs) -> Obs:
-        """Return observations (one or a batch) normalised with the current statistics, as float32."""
-        return self._with_statistics(self._normalized, obs)
+        """Return observations (one or a batch) normalised with the current statistics, as float32.
+
+        What is not normalised is copied.
+        """
+        return self._with_statistics(self._normalized, copy_obs(obs))
 
     def _with_statistics(self, function: Callable[[np.ndarray, RunningMeanStd], np.ndarray], obs: Obs) -> Obs:
         """Apply `function` to each array of `obs` that is normalised, with its statistics."""
@@ -290,7 +291,7 @@ class VecNormalize(VecEnvWrapper):
 
     def unnormalize_obs(self, obs: Obs) -> Obs:
         """Invert `normalize_obs`, except for clipping; float32."""
-        return self._with_statistics(self._unnormalized, obs)
+        return self._with_statistics(self._unnormalized, copy_obs(obs))
 
     def _unnormalized(self, obs: np.ndarray, statistics: RunningMeanStd) -> np.ndarray:
         raw: np.ndarray = obs * np.sqrt(statistics.var + self.epsilon) + statistics.mean
@@ -315,18 +316,18 @@ class VecNormalize(VecEnvWrapper):
 
     @property
     def old_obs(self) -> Obs:
-        """The name of `raw_obs` in stable-baselines3."""
-        return self.raw_obs
+        """A copy of `raw_obs`, under its name in stable-baselines3."""
+        return copy_obs(self.raw_obs)
 
     @property
     def old_reward(self) -> np.ndarray:
-        """The name of `raw_reward` in stable-baselines3."""
-        return self.raw_reward
+        """A copy of `raw_reward`, under its name in stable-baselines3."""
+        return self.raw_reward.copy()
 
     @property
     def old_rews(self) -> np.ndarray:
-        """The name of `raw_reward` in Stable Baselines."""
-        return self.raw_reward
+        """A copy of `raw_reward`, under its name in Stable Baselines."""
+        return self.raw_reward.copy()
 
     def _statistics(self) -> dict[str, RunningMeanStd]:
         """Return the running statistics by their names in files."""
@@ -399,8 +400,14 @@ class VecNormalize(VecEnvWrapper):
                 raise UserError(
                     f"{load_path} is damaged or not a file of VecNormalize: {name} is {str(value)[:60]}"
                 )
+        switched_off = not settings.get("norm_obs", True) and any(
+            name.startswith("obs_rms") for name in content
+        )
+        if switched_off:  # after its statistics were gathered
+            settings["norm_obs"] = True
         normalize = VecNormalize(venv, **settings)
         normalize.load_state_dict(content)
+        normalize.norm_obs = normalize.norm_obs and not switched_off
         return normalize
 
 
@@ -412,6 +419,8 @@ def unwrap_vec_normalize(env: object) -> VecNormalize | None:
 def sync_envs_normalization(env: VecEnv, eval_env: VecEnv) -> None:
     """Copy the running statistics of each VecNormalize of `env` to its counterpart in `eval_env`.
 
+    Where one of both does not normalise observations, those of the return alone.
+
     :raises UserError: the environments have different numbers of VecNormalize wrappers
     """
     source, target = ([w for w in wrappers_of(e) if isinstance(w, VecNormalize)] for e in (env, eval_env))
@@ -421,4 +430,7 @@ def sync_envs_normalization(env: VecEnv, eval_env: VecEnv) -> None:
             f" the evaluation environment {len(target)}"
         )
     for original, copy in zip(source, target, strict=True):
-        copy.load_state_dict(original.state_dict())
+        state = original.state_dict()
+        if original.obs_rms is None or copy.obs_rms is None:
+            state = copy.state_dict() | {name: v for name, v in state.items() if name.startswith("ret_rms")}
+        copy.load_state_dict(state)
