@@ -327,9 +327,9 @@ def supervised(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval
         callback.on_training_start(locals_, globals())
         callback.on_rollout_start()
         callback.update_locals(locals_)
-        algorithm.set_training_mode(True)
         while counters.num_timesteps < counters.total_timesteps:
             examples = algorithm.demonstrations.draw(algorithm.config.batch_size)
+            algorithm.set_training_mode(True)  # a callback may have called `predict`
             history.append(algorithm.threads.call("update", algorithm.update, examples, counters))
             counters.num_timesteps += len(examples)
             if not callback.on_step():
@@ -343,7 +343,6 @@ def supervised(algorithm: Any, env: VecEnv, callback: BaseCallback, log_interval
                         algorithm, {**metrics, **validation_metrics(algorithm, algorithm.demonstrations)}
                     )
                     history = locals_.history = []
-                    algorithm.set_training_mode(True)
         callback.on_rollout_end()
     finally:  # also after Ctrl-C: a progress bar gives the terminal back
         algorithm.set_training_mode(False)

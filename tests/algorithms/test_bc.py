@@ -185,3 +185,22 @@ def test_every_training_is_in_training_mode() -> None:
     model.update = spy  # type: ignore[method-assign]
     model.learn(128).learn(128, reset_num_timesteps=False)
     assert modes == [True] * 4
+
+
+def test_updates_are_in_training_mode_after_a_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
+    modes = []
+    update = BC.update
+
+    def watched(model: BC, *args: Any) -> Any:
+        modes.append(model.policy.training)
+        return update(model, *args)
+
+    class Predicts(BaseCallback):
+        def _on_step(self) -> bool:
+            self.model.predict(np.zeros(2, np.float32))
+            return True
+
+    monkeypatch.setattr(BC, "update", watched)
+    dropout = {"net_arch": [16], "activation_fn": torch.nn.Dropout}
+    make(shown(), policy_kwargs=dropout).learn(300, callback=Predicts())
+    assert len(modes) > 2 and all(modes)

@@ -427,3 +427,6 @@ def test_unknown_parameters_are_left_out_without_exact_match() -> None:
         model.set_parameters(parameters)
     model.set_parameters(parameters, exact_match=False)
     assert torch.equal(model.policy.state_dict()["value_net.bias"], expected)
+    flat = {"value_net.bias": expected + 1, "old.weight": torch.ones(1)}
+    model.set_parameters(flat, exact_match=False)
+    assert torch.equal(model.policy.state_dict()["value_net.bias"], expected + 1)

@@ -431,7 +431,8 @@ def test_discrete_actions_may_be_floats_or_columns(actions):
         venv.seed(0)
         assert np.array_equal(first, venv.reset())
         assert np.array_equal(stepped, venv.step(np.array([0, 1]))[0])
-        with pytest.raises(UserError, match="expected"):
-            venv.step(np.array([0.5, 1.0]))
+        for wrong in ([0.5, 1.0], [np.inf, 0.0], [1e300, 0.0], [np.nan, 0.0]):
+            with pytest.raises(UserError, match="expected"):
+                venv.step(np.array(wrong))
     finally:
         venv.close()

@@ -519,7 +519,9 @@ def test_a_state_dict_may_name_an_extractor_twice():
     policy = ActorCriticPolicy(IMAGE, ACTIONS["discrete"], lambda _: 1e-3, share_features_extractor=False)
     state = policy.state_dict()
     pi = {key: value for key, value in state.items() if key.startswith("pi_")}
-    policy.load_state_dict({**state, **{key.removeprefix("pi_"): value for key, value in pi.items()}})
+    alias = {key.removeprefix("pi_"): value for key, value in pi.items()}
+    policy.load_state_dict({**state, **alias})
+    assert policy.load_state_dict(alias, strict=False).unexpected_keys == list(alias)  # not dropped unseen
 
 
 def test_images_of_float64_are_taken():

@@ -48,6 +48,27 @@ def test_difference_is_relative_to_how_far_training_went(script: ModuleType, tmp
     assert script.difference(one, other) == pytest.approx(0.1)
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"w": np.zeros(1)},
+        {"v": np.zeros(2), "before/v": np.zeros(2)},
+        {"before/w": np.ones(2)},
+    ],
+)
+def test_parameters_that_cannot_be_compared_are_an_error(
+    script: ModuleType, tmp_path: Path, changed: dict[str, np.ndarray]
+) -> None:
+    same = {"w": np.ones(2), "before/w": np.zeros(2)}
+    one, other = tmp_path / "one.npz", tmp_path / "other.npz"
+    np.savez(one, **{**same, **changed})  # type: ignore[arg-type]
+    np.savez(other, **same)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"same on both sides|before training"):
+        script.difference(one, other)
+    np.savez(one, **{**same, "w": np.array([1.0, np.nan])})  # type: ignore[arg-type]
+    assert script.difference(one, other) == np.inf
+
+
 def test_the_table_lists_large_differences_and_errors(script: ModuleType, tmp_path: Path) -> None:
     sides = [tmp_path / name for name in ("here", "there", "nudged")]
     for side, value in zip(sides, (1.0, 1.1, 1.1), strict=True):

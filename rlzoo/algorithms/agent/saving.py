@@ -401,7 +401,7 @@ def set_parameters(model: Agent, source: Any, exact_match: bool) -> None:
         if isinstance(part, nn.Module | torch.optim.Optimizer)
     }
     if source and not any(isinstance(value, dict) for value in source.values()):
-        source = _nested(source, parts)
+        source = _nested(source, parts, exact_match)
         optional = {name for name, part in parts.items() if isinstance(part, torch.optim.Optimizer)}
     else:
         optional = set()
@@ -449,7 +449,7 @@ def _optimizer_states(checkpoint: Checkpoint) -> dict[str, Any]:
     return states
 
 
-def _nested(flat: dict[str, Any], parts: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _nested(flat: dict[str, Any], parts: dict[str, Any], exact_match: bool) -> dict[str, dict[str, Any]]:
     """Sort flat parameter names (with or without the name of their module in front) into modules."""
     modules = {name: part for name, part in parts.items() if isinstance(part, nn.Module)}
     nested: dict[str, dict[str, Any]] = {}
@@ -461,7 +461,8 @@ def _nested(flat: dict[str, Any], parts: dict[str, Any]) -> dict[str, dict[str, 
                 nested.setdefault(name, {})[key] = value
                 break
         else:
-            raise unknown("parameter", full_name, [key for keys in known.values() for key in keys])
+            if exact_match:
+                raise unknown("parameter", full_name, [key for keys in known.values() for key in keys])
     return nested
 
 

@@ -140,11 +140,14 @@ class SubprocVecEnv(VecEnv):
     def _share_actions(self, memory: SharedArrays, actions: np.ndarray) -> None:
         expected = memory.actions
         if actions.shape != expected.shape:
-            if actions.shape[:1] != expected.shape[:1] or actions.size != expected.size:
+            if np.squeeze(actions).shape != np.squeeze(expected).shape:
                 raise UserError(f"actions of shape {actions.shape} where {expected.shape} was expected")
             actions = actions.reshape(expected.shape)
-        if actions.dtype.kind == "f" and expected.dtype.kind in "iu" and (actions == np.rint(actions)).all():
-            actions = actions.astype(expected.dtype)
+        if actions.dtype.kind == "f" and expected.dtype.kind in "iu":  # whole numbers, such as 1.0
+            with np.errstate(invalid="ignore"):
+                whole = actions.astype(expected.dtype)
+            if np.array_equal(whole, actions):
+                actions = whole
         try:
             np.copyto(expected, actions, casting="same_kind")
         except TypeError:

@@ -206,7 +206,7 @@ class VecNormalize(VecEnvWrapper):
         self.returns[:] = 0.0
         if self.training and self.norm_obs:
             self._update_obs(obs)
-        return self._with_statistics(self._normalized, obs)
+        return self.normalize_obs(obs)
 
     def wrapper_state(self) -> State:
         statistics = self.state_dict()
@@ -284,7 +284,7 @@ class VecNormalize(VecEnvWrapper):
     def normalize_reward(self, reward: np.ndarray) -> np.ndarray:
         """Return rewards [n] normalised with the current statistics, as float32."""
         if not self.norm_reward:
-            return reward
+            return np.array(reward, dtype=np.float32)
         scaled = reward / np.sqrt(self.ret_rms.var + self.epsilon)
         clipped: np.ndarray = np.minimum(np.maximum(scaled, -self.clip_reward), self.clip_reward)
         return clipped.astype(np.float32)
