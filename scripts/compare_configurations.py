@@ -205,7 +205,7 @@ def make_env(made: dict[str, Any], rank: int) -> Any:
     class Env(gymnasium.Env[Any, Any]):
         def __init__(self) -> None:
             self.observation_space, self.action_space = spaces_of(made)
-            self.source, _ = spaces_of(made)  # of its own: stable-baselines3 draws from observation_space
+            self.source, _ = spaces_of(made)  # a second one: stable-baselines3 samples observation_space
             self.source.seed(100 * made["seed"] + rank)
             self.n_steps = self.steps_of_episode = 0
 
@@ -330,11 +330,8 @@ def trained(made: dict[str, Any], nudge: float) -> dict[str, np.ndarray]:
         drawn *= 1 + nudge
         if "var" in name:
             return drawn.square() + 0.5
-        if algo in (
-            "SAC",
-            "TQC",
-            "CrossQ",
-        ):  # small actions: densities near the bounds differ
+        # Small actions: near the bounds, the densities of these differ.
+        if algo in ("SAC", "TQC", "CrossQ"):
             return 0.3 * drawn - 3 * ("log_std" in name and value.dim() == 1)
         return drawn
 
@@ -412,7 +409,11 @@ def table(folders: Sequence[Path], seeds: range) -> str:
             texts = [path.read_text()[:150] if path.exists() else "runs" for path in errors]
             notes.append(f"- {json.dumps(made)}: here {texts[0]}; there {texts[1]}")
             continue
-        values = difference(files[0], files[1]), difference(files[2], files[1])
+        try:
+            values = difference(files[0], files[1]), difference(files[2], files[1])
+        except ValueError as error:
+            notes.append(f"- {json.dumps(made)}: {error}")
+            continue
         found.setdefault(made["algo"], []).append(values)
         if not values[0] < LARGE:
             notes.append(f"- {values[0]:.1e} (nudged {values[1]:.1e}): {json.dumps(made)}")

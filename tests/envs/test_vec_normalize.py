@@ -170,11 +170,14 @@ def test_return_statistics_are_gathered_with_raw_rewards() -> None:
     assert raw.ret_rms.count > 1
     np.testing.assert_array_equal(raw.returns, scaled.returns)
     assert raw.ret_rms.var == scaled.ret_rms.var
+    assert raw.normalize_reward(np.array([-5.0])).tolist() == [-5.0]
+    assert raw.normalize_reward(np.array([-5.0])).dtype == np.float32
 
 
 def test_values_of_a_step_stay_as_they_are() -> None:
     venv = VecNormalize(random_script(), norm_obs=False)
     obs = venv.reset()
+    assert not np.shares_memory(obs, venv.raw_obs)  # type: ignore[arg-type]
     venv.step_arrays(NO_ACTIONS)
     assert not np.shares_memory(venv.old_obs, venv.raw_obs)  # type: ignore[arg-type]
     assert not np.shares_memory(venv.old_reward, venv.raw_reward)

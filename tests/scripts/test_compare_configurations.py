@@ -75,7 +75,9 @@ def test_the_table_lists_large_differences_and_errors(script: ModuleType, tmp_pa
         side.mkdir()
         np.savez(side / "0.npz", **{"w": np.array([value]), "before/w": np.zeros(1)})
         (side / "1.txt").write_text(f"ValueError: {value}")
-    lines = script.table(sides, range(2)).splitlines()
+        np.savez(side / "2.npz", **{side.name: np.zeros(1)})  # type: ignore[arg-type]
+    lines = script.table(sides, range(3)).splitlines()
     assert lines[2] == f"| {script.ALGORITHMS[0]} | 1 | 9.1e-02 | 9.1e-02 | 0.0e+00 | 0.0e+00 |"
     assert lines[4].startswith("- 9.1e-02 (nudged 0.0e+00): ")
     assert lines[5].endswith("here ValueError: 1.0; there ValueError: 1.1")
+    assert lines[6].endswith("is not the same on both sides")

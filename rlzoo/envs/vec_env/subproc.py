@@ -143,7 +143,7 @@ class SubprocVecEnv(VecEnv):
             if np.squeeze(actions).shape != np.squeeze(expected).shape:
                 raise UserError(f"actions of shape {actions.shape} where {expected.shape} was expected")
             actions = actions.reshape(expected.shape)
-        if actions.dtype.kind == "f" and expected.dtype.kind in "iu":  # whole numbers, such as 1.0
+        if actions.dtype.kind == "f" and expected.dtype.kind in "iu":  # integers as floats, such as 1.0
             with np.errstate(invalid="ignore"):
                 whole = actions.astype(expected.dtype)
             if np.array_equal(whole, actions):
