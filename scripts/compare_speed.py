@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,44 +77,6 @@ CASES: dict[str, Training | Cold] = {
     "sac-halfcheetah-sbx": Training(
         "sac", "HalfCheetah-v5", steps=3_000, threads=2, shipped=False, reference=SBX, warm_up=500
     ),
-    **{
-        f"{algo}-halfcheetah-medium": Training(
-            algo,
-            "HalfCheetah-v5",
-            steps=3_000,
-            threads=2,
-            shipped=False,
-            reference=reference,
-            precision="medium",
-        )
-        for algo, reference in {"sac": SB3, "td3": SB3, "tqc": CONTRIB}.items()
-    },
-    "sac-halfcheetah-sbx-medium": Training(
-        "sac",
-        "HalfCheetah-v5",
-        steps=3_000,
-        threads=2,
-        shipped=False,
-        reference=SBX,
-        warm_up=500,
-        precision="medium",
-    ),
-    "ppo-cartpole-compiled": Training(
-        "ppo", "CartPole-v1", steps=100_000, n_envs=8, warm_up=2_000, compiled=True
-    ),
-    **{
-        f"{algo}-halfcheetah-compiled": Training(
-            algo,
-            "HalfCheetah-v5",
-            steps=3_000,
-            threads=2,
-            shipped=False,
-            reference=reference,
-            warm_up=500,
-            compiled=True,
-        )
-        for algo, reference in {"sac": SB3, "td3": SB3, "tqc": CONTRIB}.items()
-    },
     "her-bitflipping": Training(
         "her", "BitFlipping-v0", steps=20_000, conf="scripts/bit_flipping_documented.yml"
     ),
@@ -147,6 +109,37 @@ CASES: dict[str, Training | Cold] = {
         ("rl_zoo3.train", "--algo", "ppo", "--env", "CartPole-v1", "-n", "20000"),
     ),
 }
+
+MEDIUM = ("sac-halfcheetah", "td3-halfcheetah", "tqc-halfcheetah", "sac-halfcheetah-sbx")
+COMPILED = {
+    "ppo-cartpole": 2_000,
+    "a2c-cartpole": 2_000,
+    "ppo-lunarlander": 16_384,
+    "ppo-halfcheetah": 2_048,
+    "ppo-pong": 1_024,
+    "dqn-cartpole": 2_000,
+    "qrdqn-cartpole": 2_000,
+    "sac-halfcheetah": 500,
+    "td3-halfcheetah": 500,
+    "tqc-halfcheetah": 500,
+    "sac-halfcheetah-sbx": 500,
+    "her-bitflipping": 1_500,
+    "her-bitflipping-wide": 1_500,
+    "dqn-pong": 1_500,
+}
+"""Cases that are timed with `--compile`, too, and the steps before the clock starts, in which it compiles."""
+
+
+def variant(name: str, **changes: Any) -> Training:
+    case = CASES[name]
+    assert isinstance(case, Training)
+    return replace(case, **changes)
+
+
+CASES.update({f"{name}-medium": variant(name, precision="medium") for name in MEDIUM})
+CASES.update(
+    {f"{name}-compiled": variant(name, compiled=True, warm_up=steps) for name, steps in COMPILED.items()}
+)
 
 
 def specification(case: Training, steps: int | None) -> dict[str, Any]:
