@@ -1,4 +1,4 @@
-"""Run scripts written for stable-baselines3, sb3-contrib and RL Baselines3 Zoo without changing them.
+"""Run scripts written for stable-baselines3, sb3-contrib, RL Baselines3 Zoo and huggingface_sb3 unchanged.
 
     python -m rlzoo.compat script.py --its-own-flags       # an unmodified script
     python -m rlzoo.compat FOLDER                          # its __main__.py
@@ -10,9 +10,10 @@ or, as the first line of a script or notebook cell:
 
     import rlzoo.compat
 
-From then on `stable_baselines3`, `sb3_contrib` and `rl_zoo3`, with their submodules, are imported from rlzoo,
-also in worker processes and where the real packages are installed. Nothing is aliased before. An alias module
-has every public name of rlzoo, so that it does not matter which submodule a script takes a name from.
+From then on `stable_baselines3`, `sb3_contrib`, `rl_zoo3` and `huggingface_sb3`, with their submodules, are
+imported from rlzoo, also in worker processes and where the real packages are installed. Nothing is aliased
+before. An alias module has every public name of rlzoo, so that it does not matter which submodule a script
+takes a name from.
 `enable` and `disable` switch packages on and off.
 """
 
@@ -30,138 +31,24 @@ from collections.abc import Callable, Sequence
 from types import CodeType, ModuleType, TracebackType
 from typing import Any, cast
 
-PACKAGES = ("stable_baselines3", "sb3_contrib", "rl_zoo3")
+from rlzoo.compat_names import (
+    CLI,
+    COMMANDS,
+    FUNCTIONS,
+    INSTEAD,
+    POLICY_FAMILIES,
+    RECURRENT_NAMES,
+    SPECIAL,
+    STAR,
+    SUBMODULES,
+)
+
+PACKAGES = ("stable_baselines3", "sb3_contrib", "rl_zoo3", "huggingface_sb3")
 VARIABLE = "RLZOO_COMPAT"  # environment variable with the packages that are aliased, for worker processes
 SCRIPT_VARIABLE = "RLZOO_COMPAT_SCRIPT"  # the script that `python -m rlzoo.compat` runs
 STDIN = "-"  # instead of a script: the standard input
 PACKAGE_VARIABLE = "RLZOO_COMPAT_PACKAGE"  # the package that it is in
 VERSION = "2.9.2"  # of the packages whose interface is offered
-
-# Submodules of each package; their parents are implied.
-_SUBMODULES = {
-    "stable_baselines3": """
-        a2c.a2c a2c.policies ddpg.ddpg ddpg.policies dqn.dqn dqn.policies ppo.ppo ppo.policies sac.sac
-        sac.policies td3.td3 td3.policies her.her her.her_replay_buffer her.goal_selection_strategy
-        common.atari_wrappers common.base_class common.buffers common.callbacks common.distributions
-        common.env_checker common.env_util common.envs.bit_flipping_env common.envs.identity_env
-        common.envs.multi_input_envs common.evaluation common.logger common.monitor common.noise
-        common.off_policy_algorithm common.on_policy_algorithm common.policies common.preprocessing
-        common.results_plotter common.running_mean_std common.save_util common.sb2_compat.rmsprop_tf_like
-        common.torch_layers common.type_aliases common.utils common.vec_env.base_vec_env
-        common.vec_env.dummy_vec_env common.vec_env.patch_gym common.vec_env.stacked_observations
-        common.vec_env.subproc_vec_env common.vec_env.util common.vec_env.vec_check_nan
-        common.vec_env.vec_extract_dict_obs common.vec_env.vec_frame_stack common.vec_env.vec_monitor
-        common.vec_env.vec_normalize common.vec_env.vec_transpose common.vec_env.vec_video_recorder
-        """,
-    "sb3_contrib": """
-        ars.ars ars.policies crossq.crossq crossq.policies ppo_mask.ppo_mask ppo_mask.policies
-        ppo_recurrent.ppo_recurrent ppo_recurrent.policies qrdqn.qrdqn qrdqn.policies tqc.tqc tqc.policies
-        trpo.trpo trpo.policies common.envs.invalid_actions_env common.maskable.buffers
-        common.maskable.callbacks common.maskable.distributions common.maskable.evaluation
-        common.maskable.policies common.maskable.utils common.recurrent.buffers common.recurrent.policies
-        common.recurrent.type_aliases common.torch_layers common.utils common.vec_env.async_eval
-        common.wrappers.action_masker common.wrappers.time_feature
-        """,
-    "rl_zoo3": """
-        benchmark callbacks cli enjoy exp_manager gym_patches hyperparams_opt import_envs load_from_hub
-        plots.all_plots plots.plot_from_file plots.plot_train plots.score_normalization push_to_hub
-        record_training record_video train utils wrappers
-        """,
-}
-
-# Packages whose MlpPolicy, CnnPolicy and MultiInputPolicy are those of one family of algorithms.
-_POLICY_FAMILIES = {
-    "stable_baselines3.dqn": "q_network",
-    "stable_baselines3.ddpg": "deterministic",
-    "stable_baselines3.td3": "deterministic",
-    "stable_baselines3.sac": "squashed",
-    "sb3_contrib.ars": "population",
-    "sb3_contrib.crossq": "crossq",
-    "sb3_contrib.ppo_mask": "maskable",
-    "sb3_contrib.ppo_recurrent": "recurrent",
-    "sb3_contrib.qrdqn": "quantile",
-    "sb3_contrib.tqc": "tqc",
-    "sb3_contrib.common.maskable": "maskable",
-    "sb3_contrib.common.recurrent": "recurrent",
-}
-_RECURRENT_NAMES = {
-    "MlpPolicy": "MlpLstmPolicy",
-    "CnnPolicy": "CnnLstmPolicy",
-    "MultiInputPolicy": "MultiInputLstmPolicy",
-}
-
-# Modules of RL Baselines3 Zoo that are commands.
-_COMMANDS = {
-    "train": ["train"],
-    "enjoy": ["enjoy"],
-    "record_video": ["record-video"],
-    "record_training": ["record-training"],
-    "load_from_hub": ["pull"],
-    "push_to_hub": ["push"],
-    "plot_train": ["plot", "train"],
-    "all_plots": ["plot", "compare"],
-    "plot_from_file": ["plot", "report"],
-    "benchmark": ["benchmark", "score"],
-}
-
-_CLI = ("rl_zoo3.cli", "main")
-
-# Names that mean something else than in `rlzoo`, as module -> {name: "module:attribute"}.
-_SPECIAL: dict[str, dict[str, str]] = {
-    "stable_baselines3.common.vec_env.patch_gym": {"_patch_env": "rlzoo.envs.single_env.old_gym:patch_env"},
-    "stable_baselines3.sac.policies": {"Actor": "rlzoo.policies.actors:SquashedGaussianActor"},
-    "sb3_contrib.common.torch_layers": {
-        "BatchRenorm": "rlzoo.networks.batch_renorm:BatchRenorm",
-        "BatchRenorm1d": "rlzoo.networks.batch_renorm:BatchRenorm",
-    },
-    "sb3_contrib.tqc.policies": {
-        "Actor": "rlzoo.policies.actors:SquashedGaussianActor",
-        "Critic": "rlzoo.policies.critics:QuantileCritic",
-    },
-    "sb3_contrib.common.maskable.evaluation": {
-        "evaluate_policy": "rlzoo.evaluation.evaluate:evaluate_masked_policy"
-    },
-    "sb3_contrib.crossq.policies": {
-        "Actor": "rlzoo.policies.actors:SquashedGaussianActor",
-        "CrossQCritic": "rlzoo.policies.critics:ContinuousCritic",
-        "BatchRenorm1d": "rlzoo.networks.batch_renorm:BatchRenorm",
-    },
-    "stable_baselines3.common.results_plotter": {
-        name: f"rlzoo.plots.curves:{name}" for name in ("EPISODES_WINDOW", "POSSIBLE_X_AXES")
-    },
-    "stable_baselines3.common.callbacks": {
-        "CheckpointCallback": "rlzoo.callbacks.callbacks:PklCheckpointCallback"
-    },
-    "stable_baselines3.common.logger": {
-        level: f"rlzoo.metrics.logger:{level}" for level in ("DEBUG", "INFO", "WARN", "ERROR", "DISABLED")
-    },
-}
-_SPECIAL |= {
-    module: {"get_system_info": "rlzoo.compat:system_info"}
-    for module in ("stable_baselines3", "stable_baselines3.common.utils")
-}
-_SPECIAL |= {
-    module: {"get_latest_run_id": "rlzoo.runs.saved_agents:get_latest_run_id"}
-    for module in ("rl_zoo3", *(f"rl_zoo3.{name}" for name in _SUBMODULES["rl_zoo3"].split()))
-}
-
-
-# What rlzoo lacks, and what to use instead; said when it is called.
-_INSTEAD = {
-    **dict.fromkeys(
-        ("MaskableRolloutBuffer", "MaskableDictRolloutBuffer"),
-        "rlzoo.RolloutBuffer keeps action masks, too; the algorithm makes it",
-    ),
-    **dict.fromkeys(
-        ("RecurrentRolloutBuffer", "RecurrentDictRolloutBuffer"),
-        "rlzoo.RolloutBuffer keeps recurrent states, too; the algorithm makes it",
-    ),
-    "create_no_vel_env": "wrap the environment in rlzoo.MaskVelocityWrapper, or make CartPoleNoVel-v1",
-    "generate_model_card": "rlzoo.push_to_hub(...) writes the model card",
-    "package_to_hub": "call rlzoo.push_to_hub(...)",
-    "sample_her_params": "HYPERPARAMS_SAMPLER of the algorithm draws those of hindsight replay, too",
-    "save_model_card": "rlzoo.push_to_hub(...) writes the model card",
-}
 
 
 class AliasModule(ModuleType):
@@ -174,7 +61,7 @@ class AliasModule(ModuleType):
         """
         if name.startswith("__"):  # what the import system asks for
             raise AttributeError(name)
-        if self.__name__ == "rl_zoo3.plots" and name in _COMMANDS:  # there functions hide the modules
+        if self.__name__ == "rl_zoo3.plots" and name in COMMANDS:  # there functions hide the modules
             return functools.partial(run_command, f"rl_zoo3.plots.{name}")
         if f"{self.__name__}.{name}" in _MODULES:
             return importlib.import_module(f"{self.__name__}.{name}")
@@ -218,9 +105,7 @@ class AliasFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return AliasModule(spec.name, f"Alias of `rlzoo` for scripts that import `{spec.name}`.")
 
     def exec_module(self, module: ModuleType) -> None:
-        import rlzoo
-
-        vars(module)["__all__"] = [name for name in rlzoo.__all__ if not name.startswith("__")]
+        vars(module)["__all__"] = star_names(module.__name__)
         if module.__name__ in ("rl_zoo3.import_envs", "rl_zoo3.exp_manager", "rl_zoo3.train"):
             from rlzoo.envs.examples.velocity_mask import register_without_velocity
 
@@ -236,12 +121,12 @@ class AliasFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 def enable(*packages: str) -> None:
     """Import packages from rlzoo from now on, in this process and in its workers.
 
-    :param packages: some of `PACKAGES`; none: all three
+    :param packages: some of `PACKAGES`; none: all
     :raises ImportError: if a real one of them has been imported already: its classes would be mixed with
         those of rlzoo
     :raises ValueError: for another package
 
-    >>> import rlzoo.compat  # enables all three
+    >>> import rlzoo.compat  # enables all
     >>> rlzoo.compat.disable("sb3_contrib")  # the installed sb3_contrib is imported
     """
     wanted = packages or PACKAGES
@@ -257,7 +142,7 @@ def enable(*packages: str) -> None:
 def disable(*packages: str) -> None:
     """Import the real packages from now on; what was imported before stays what it is.
 
-    :param packages: some of `PACKAGES`; none: all three
+    :param packages: some of `PACKAGES`; none: all
     :raises ValueError: for another package
     """
     unwanted = packages or PACKAGES
@@ -293,10 +178,10 @@ def run_command(module: str) -> None:
         arguments += hyperparameter_file(arguments)
     if name == "benchmark":  # there -n counts steps
         arguments = ["--n-timesteps" if word == "-n" else word for word in arguments]
-    if module in _MODULES and not module.endswith(".cli") and name not in _COMMANDS:
+    if module in _MODULES and not module.endswith(".cli") and name not in COMMANDS:
         raise SystemExit(f"{module} is not a command")
     _register_algorithms(module)
-    sys.argv[1:] = [*_COMMANDS.get(name, [name]), *arguments]
+    sys.argv[1:] = [*COMMANDS.get(name, [name]), *arguments]
     try:
         if code := run():
             raise SystemExit(code)
@@ -336,7 +221,7 @@ def _register_algorithms(module: str) -> None:
 def _modules() -> frozenset[str]:
     """Return the names of all alias modules."""
     names = set(PACKAGES)
-    for package, submodules in _SUBMODULES.items():
+    for package, submodules in SUBMODULES.items():
         for submodule in submodules.split():
             parts = submodule.split(".")
             names.update(".".join([package, *parts[: n + 1]]) for n in range(len(parts)))
@@ -353,16 +238,16 @@ def _resolve(module: str, name: str) -> Any:
     """
     import rlzoo
 
-    family = _POLICY_FAMILIES.get(module.removesuffix(".policies"))
-    if family is not None and name in _RECURRENT_NAMES:
+    family = POLICY_FAMILIES.get(module.removesuffix(".policies"))
+    if family is not None and name in RECURRENT_NAMES:
         from rlzoo.policies.policy_registry import get_policy_class
 
-        return get_policy_class(family, _RECURRENT_NAMES[name] if family == "recurrent" else name)
-    if module.startswith("rl_zoo3.") and (name == module.rpartition(".")[2] or (module, name) == _CLI):
+        return get_policy_class(family, RECURRENT_NAMES[name] if family == "recurrent" else name)
+    if module.startswith("rl_zoo3.") and (name == module.rpartition(".")[2] or (module, name) == CLI):
         return functools.partial(run_command, module)  # the function of a command's module
-    if name in _INSTEAD:
+    if name in INSTEAD:
         return functools.partial(_refuse, name)
-    target = _SPECIAL.get(module, {}).get(name)
+    target = SPECIAL.get(module, {}).get(name)
     if target is not None:
         source, _, attribute = target.partition(":")
         return getattr(importlib.import_module(source), attribute)
@@ -370,6 +255,17 @@ def _resolve(module: str, name: str) -> Any:
         return getattr(rlzoo, name)
     except AttributeError as error:
         raise AttributeError(str(error).replace("module 'rlzoo'", f"rlzoo's {module!r}")) from None
+
+
+def star_names(module: str) -> list[str]:
+    """Return what `from MODULE import *` gives, in modules without an own list every class of rlzoo."""
+    import rlzoo
+
+    if module in STAR:
+        return STAR[module].split()
+    of_zoo, functions = module.startswith("rl_zoo3."), FUNCTIONS.split()
+    names = [name for name in rlzoo.__all__ if not name.startswith("__")]
+    return [name for name in names if of_zoo or name in functions or name[0].isupper()]
 
 
 def system_info(print_info: bool = True) -> tuple[dict[str, str], str]:
@@ -387,7 +283,7 @@ def system_info(print_info: bool = True) -> tuple[dict[str, str], str]:
 def _refuse(name: str, *_: object, **__: object) -> None:
     from rlzoo.core.errors import UserError
 
-    raise UserError(f"rlzoo has no {name}: {_INSTEAD[name]}")
+    raise UserError(f"rlzoo has no {name}: {INSTEAD[name]}")
 
 
 def _check_packages(packages: Sequence[str]) -> None:

@@ -13,6 +13,9 @@ from pathlib import Path
 import cloudpickle
 import pytest
 
+import rlzoo
+from rlzoo import compat_names
+
 SCRIPT = """
 import sys
 import gymnasium as gym
@@ -86,6 +89,20 @@ def test_script_of_the_zoo_registers_and_trains(tmp_path):
     assert (tmp_path / "logs" / "ppo" / "CartPole-v1_1" / "CartPole-v1.zip").is_file()
 
 
+def test_names_of_huggingface_sb3(aliases):
+    import huggingface_sb3
+    from huggingface_sb3.naming_schemes import EnvironmentName, ModelName, ModelRepoId
+
+    environment = EnvironmentName("robots/Arm-v0")
+    model = ModelName("ppo", environment)
+    assert (environment, environment.gym_id) == ("robots-Arm-v0", "robots/Arm-v0")
+    assert (model, model.filename) == ("ppo-robots-Arm-v0", "ppo-robots-Arm-v0.zip")
+    assert ModelRepoId("lab", model) == "lab/ppo-robots-Arm-v0"
+    assert huggingface_sb3.EnvironmentName is EnvironmentName
+    assert huggingface_sb3.load_from_hub is rlzoo.load_from_hub
+    assert huggingface_sb3.push_to_hub is rlzoo.push_to_hub
+
+
 def test_function_of_a_zoo_command_exits_on_mistakes(tmp_path):
     (tmp_path / "script.py").write_text("from rl_zoo3.train import train\ntrain()\nprint('not reached')")
     ended = python("-m", "rlzoo.compat", "script.py", "--n-timestep", "3", cwd=tmp_path)
@@ -145,7 +162,7 @@ ZOO_FLAGS = {
 def test_flags_of_zoo_commands_are_accepted(aliases, name, capsys):
     from rlzoo.cli.main import build, load_command
 
-    command = " ".join(aliases._COMMANDS[name])
+    command = " ".join(compat_names.COMMANDS[name])
     build(command, load_command(command)).parse_args(ZOO_FLAGS[name].split())
     said = capsys.readouterr().err.splitlines()
     assert all(line.startswith("rlzoo: --") and " is not needed: " in line for line in said), said

@@ -88,8 +88,12 @@ class StepMethods:
         """Keep the statistics of episodes that have ended."""
         record_episodes(self, infos)
 
-    def _update_current_progress_remaining(self, num_timesteps: int, total_timesteps: int) -> None:
-        """Do nothing: the progress follows from `num_timesteps`."""
+    def _update_current_progress_remaining(self: Any, num_timesteps: int, total_timesteps: int) -> None:
+        """Assign the argument of the schedules, until the next `learn`."""
+        self._current_progress_remaining = 1.0 - float(num_timesteps) / float(total_timesteps)
+
+    def _convert_train_freq(self) -> None:
+        """Do nothing: `train_freq` is converted when it is assigned."""
 
 
 class OnPolicyCollection(StepMethods):
@@ -133,6 +137,15 @@ class OnPolicyCollection(StepMethods):
     @rollout_buffer.deleter
     def rollout_buffer(self: Any) -> None:
         self.rollout_buffer = None
+
+    def rollout_for(self: Any, env: VecEnv) -> RolloutBuffer:
+        """Return an empty buffer for a training: the same object as before, which callbacks may hold."""
+        made, last = self.make_rollout_buffer(env), self.last_rollout
+        if type(last) is not type(made):
+            self.last_rollout = made
+        elif last is not made:
+            last.become(made)
+        return self.last_rollout  # type: ignore[no-any-return]
 
     def take_assigned_rollout(self: Any) -> RolloutBuffer:
         """Return the assigned buffer, empty, and of the present size."""

@@ -150,6 +150,11 @@ class BaseBuffer(ABC):
         return torch.tensor(array, device=self.device) if copy else torch.as_tensor(array, device=self.device)
 
     @staticmethod
+    def _maybe_cast_dtype(dtype: Any) -> Any:
+        """Return float32 for float64, other types as they are."""
+        return np.float32 if dtype == np.float64 else dtype
+
+    @staticmethod
     def _normalize_obs(obs: Obs, env: Normalizer | None = None) -> Obs:
         return obs if env is None else env.normalize_obs(obs)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -73,7 +73,8 @@ class RolloutArrays(BaseBuffer):
 
     `observations`, `actions` and `rewards` share memory with the buffer. `values`, `log_probs`, `advantages`
     and `returns` are computed from a whole rollout when they are first asked for, or are those of the last
-    update; they cannot be written to.
+    update. Before it, in `_on_rollout_end`, the advantages and returns of a rollout on the CPU may be changed,
+    and are learned from. Values and log-probabilities may not.
     """
 
     n_steps: int
@@ -87,8 +88,11 @@ class RolloutArrays(BaseBuffer):
     filled: int
     estimates: Estimates | None
     learned: tuple[Values, Values, Values, Values] | None  # estimates of the last update, not converted
+    computed: tuple[np.ndarray, np.ndarray] | None = None  # advantages and returns that callbacks may change
     algorithm: weakref.ref[Any] | None = None  # what computes estimates
+    on_device: ClassVar[bool] = False
     _pos: int = 0  # steps that `add` has written
+    _flat: tuple[Obs, np.ndarray, list[np.ndarray], Callable[..., Samples]] | None = None  # during `get`
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out the algorithm, which a copy of it puts back."""
@@ -114,6 +118,11 @@ class RolloutArrays(BaseBuffer):
 
     def size(self) -> int:
         return self.pos
+
+    def become(self, other: RolloutArrays) -> None:
+        """Take over the arrays and settings of an empty buffer."""
+        self._pos = 0
+        vars(self).update(vars(other))
 
     def reset(self) -> None:
         """Clear the buffer without freeing its memory."""
@@ -177,7 +186,24 @@ class RolloutArrays(BaseBuffer):
             columns = algorithm.estimate(self) if self.learned is None else self.learned
             shape = (self.n_steps, self.n_envs)
             self.estimates = Estimates(*(_read_only(_array(column).reshape(shape)) for column in columns))
+            if self.learned is None and not self.on_device:
+                self.computed = (self.estimates.advantages, self.estimates.returns)
+                advantages, returns = (column.copy() for column in self.computed)
+                self.estimates = self.estimates._replace(advantages=advantages, returns=returns)
         return self.estimates
+
+    def written(self, advantages: np.ndarray, returns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return advantages and returns, or what a callback has written in the place of either."""
+        if self.estimates is None or self.computed is None:
+            return advantages, returns
+        changed = [
+            not np.array_equal(now, before, equal_nan=True)
+            for now, before in zip(self.estimates[2:], self.computed, strict=True)
+        ]
+        return (
+            self.estimates.advantages if changed[0] else advantages,
+            self.estimates.returns if changed[1] else returns,
+        )
 
     # ------------------------------------------------------------------ by scripts
 
@@ -270,20 +296,31 @@ class RolloutArrays(BaseBuffer):
             raise UserError(f"the rollout has {self.pos} of {self.n_steps} steps, and get() needs all")
         n_rows = self.n_steps * self.n_envs
         order = np.random.permutation(n_rows)
+        self._flat = self._flat_columns()
+        size = batch_size or n_rows
+        try:
+            for start in range(0, n_rows, size):
+                yield self._get_samples(order[start : start + size])
+        finally:
+            self._flat = None
+
+    def _get_samples(self, batch_inds: np.ndarray, env: object = None) -> Samples:
+        """Return rows of the rollout that `get` goes through, flattened by environment."""
+        observations, actions, columns, kind = self._flat or self._flat_columns()
+        return kind(
+            map_obs(lambda column: self.to_torch(column[batch_inds]), observations),
+            *(self.to_torch(column[batch_inds]) for column in (actions, *columns)),
+        )
+
+    def _flat_columns(self) -> tuple[Obs, np.ndarray, list[np.ndarray], Callable[..., Samples]]:
+        """Return observations, actions and the other columns of batches, flattened, and the kind of these."""
         observations = map_obs(self.swap_and_flatten, self.observations)
         actions = self.swap_and_flatten(self.actions).astype(np.float32)
         columns = [self.swap_and_flatten(column).reshape(-1) for column in self.estimated()]
         masked = "action_masks" in self.extra
         if masked:
             columns.append(self.swap_and_flatten(self.action_masks))
-        kind = KINDS[isinstance(observations, dict), masked]
-        size = batch_size or n_rows
-        for start in range(0, n_rows, size):
-            rows = order[start : start + size]
-            yield kind(
-                map_obs(lambda column, rows=rows: self.to_torch(column[rows]), observations),
-                *(self.to_torch(column[rows]) for column in (actions, *columns)),
-            )
+        return observations, actions, columns, KINDS[isinstance(observations, dict), masked]
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -64,8 +64,6 @@ class RolloutBuffer(RolloutArrays):
     :param like: observations [n_envs, ...]; where these are floating-point numbers, although the space has
         integers, since a VecNormalize scales them, they are stored so
     """
-
-    on_device: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -249,7 +247,8 @@ class RolloutBuffer(RolloutArrays):
         """Compute advantages and lambda-returns [n_steps, n_envs] by `gae`, or return those of a script."""
         if self.is_given:
             return self.advantages, self.returns
-        return gae(self.rewards, values, next_values, self.terminated, self.truncated, gamma, gae_lambda)
+        ends = (self.terminated, self.truncated)
+        return self.written(*gae(self.rewards, values, next_values, *ends, gamma, gae_lambda))
 
     def finals(self) -> Finals | None:
         """Return final observations of truncated episodes, [n_truncated, ...], with their (steps, envs); None

@@ -358,6 +358,7 @@ class LoopLocals(Mapping[str, object]):
         self.step: Any = None
         self.result: Any = None
         self.history: list[Metrics] = []
+        self.at_end = False  # of a rollout
         self._read: dict[str, object] = {}  # of the present step: the same array for all who ask
         self._read_at = -1
         self._readers: dict[str, Reader] = {
@@ -378,6 +379,11 @@ class LoopLocals(Mapping[str, object]):
         of_loop = self._of_replay if "replay_buffer" in buffers else self._of_rollout
         self._step_readers |= of_loop()
 
+    def end_rollout(self) -> None:
+        """From now until the next rollout, `values` are those of what the last step led to."""
+        self.at_end = True
+        self._read.pop("values", None)
+
     def _of_replay(self) -> dict[str, Reader]:
         config = self.algorithm.config
         self._readers |= {
@@ -388,7 +394,7 @@ class LoopLocals(Mapping[str, object]):
         }
         return {
             "actions": lambda: self.step.env_action,
-            "buffer_actions": lambda: self.step.action.cpu().numpy(),
+            "buffer_actions": lambda: _read_only(self.step.action.cpu().numpy()),
         }
 
     def _of_rollout(self) -> dict[str, Reader]:
@@ -408,9 +414,7 @@ class LoopLocals(Mapping[str, object]):
     def _rewards(self) -> Any:
         """Copy the rewards, since environments write into theirs; read-only, as they are stored already."""
         rewards = copy_of(self.result.rewards)
-        if isinstance(rewards, np.ndarray):
-            rewards.flags.writeable = False
-        return rewards
+        return _read_only(rewards) if isinstance(rewards, np.ndarray) else rewards
 
     def _new_obs(self) -> Obs:
         """Copy what the step led to and the agent acts on next, since environments write into theirs."""
@@ -421,6 +425,8 @@ class LoopLocals(Mapping[str, object]):
         return obs
 
     def _values(self) -> torch.Tensor:
+        if self.at_end:
+            return self.algorithm.last_values(self["rollout_buffer"]).reshape(-1, 1)  # type: ignore[no-any-return]
         if "values" in self.step.extra:
             return self.step.extra["values"].reshape(-1, 1)  # type: ignore[no-any-return]
         with torch.no_grad():
@@ -454,3 +460,9 @@ class LoopLocals(Mapping[str, object]):
 
     def __len__(self) -> int:
         return len(self._present())
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -89,6 +89,7 @@ class EvalCallback(EventCallback):
         self.evaluations_successes: list[list[bool]] = []
         self.seconds = 0.0  # that evaluations have taken in this process, with what they save and call
         self._evaluated = False
+        self._is_success_buffer: list[bool] = []  # of the last evaluation
         self._saved_env: dict[str, Any] | None = None
 
     def state_dict(self) -> dict[str, object]:
@@ -180,14 +181,22 @@ class EvalCallback(EventCallback):
         return self._on_event() and go_on
 
     def _play(self) -> Episodes:
+        self._is_success_buffer = []
         return play_episodes(
             self.model,
             self.eval_env,
             self.n_eval_episodes,
             self.deterministic,
             self.render,
+            self._log_success_callback,
             use_masking=self.use_masking,
         )
+
+    def _log_success_callback(self, locals_: Mapping[str, Any], globals_: Mapping[str, Any]) -> None:
+        """Store whether an episode has succeeded; subclasses override it, or give it to `evaluate_policy`."""
+        succeeded = locals_["info"].get("is_success") if locals_["done"] else None
+        if succeeded is not None:
+            self._is_success_buffer.append(succeeded)
 
     def _log(self, episodes: Episodes) -> None:
         returns, lengths = episodes.returns, episodes.lengths

@@ -2,6 +2,7 @@
 
     literals        1e-3  2.5e-4  true  null  'text'  [64, 64]  {a: 1}  (1, "episode")
     dict(...)       dict(net_arch=[64, 64], activation_fn=nn.ReLU)
+    arithmetic      9.81/2  2**14  [64]*3  np.pi/4                  (of numbers; lists are repeated)
     names           nn.ReLU, torch.optim.Adam, RMSpropTFLike         (the table in class_names.py)
     dotted paths    dict(features_extractor_class=my_package.MyExtractor)
     other strings   MlpPolicy, lin_3e-4, my_package.MyWrapper
@@ -21,8 +22,11 @@ from __future__ import annotations
 
 import ast
 import json
+import math
+import operator
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +42,16 @@ CLASS_KEYS = ("activation_fn", "optimizer_class", "features_extractor_class", "r
 
 _TABLED = ("nn.", "optim.", "th.nn.", "th.optim.", "torch.nn.", "torch.optim.")
 _WORDS = {"true": True, "false": False, "null": None, "none": None}
+_CONSTANTS = {f"{module}.{name}": getattr(math, name) for module in ("np", "math") for name in ("pi", "inf")}
+_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Pow: operator.pow,
+}
+_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}$")
 
 
 @dataclass(frozen=True)
@@ -57,6 +71,8 @@ def parse_value(text: str) -> object:
     :raises UserError: brackets or `dict(` that do not hold plain values, or an unknown `nn.` or `torch.` name
     """
     stripped = text.strip()
+    if _DATE.match(stripped):
+        return stripped
     python_only = stripped.startswith(("dict(", "("))
     try:
         return _value(ast.parse(stripped, mode="eval").body, words_are_names=stripped.startswith("dict("))
@@ -212,10 +228,13 @@ def _value(node: ast.expr, words_are_names: bool) -> object:
     match node:
         case ast.Constant(value=bool() | int() | float() | str() | None as constant):
             return constant
-        case ast.UnaryOp(
-            op=ast.USub() | ast.UAdd() as sign, operand=ast.Constant(value=int() | float() as number)
-        ):
-            return -number if isinstance(sign, ast.USub) else number
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=operand):
+            number = _value(operand, words_are_names)
+            if isinstance(number, int | float):
+                return -number if isinstance(sign, ast.USub) else number
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            left_value, right_value = _value(left, words_are_names), _value(right, words_are_names)
+            return _calculate(_OPERATORS[type(op)], left_value, right_value, ast.unparse(node))
         case ast.List(elts=items):
             return [_value(item, words_are_names) for item in items]
         case ast.Tuple(elts=items):
@@ -229,6 +248,28 @@ def _value(node: ast.expr, words_are_names: bool) -> object:
         case ast.Name() | ast.Attribute():
             return _word(_dotted(node), words_are_names)
     raise _NotAValue(f"{_short(ast.unparse(node))} is not allowed")
+
+
+def _calculate(operation: Callable[[Any, Any], Any], left: Any, right: Any, text: str) -> object:
+    """Return the result for two numbers, or for a list of plain values that is repeated.
+
+    :param text: the expression
+    :raises UserError: the result is too large, or there is none
+    """
+    if operation is operator.mul and isinstance(right, list | tuple):
+        left, right = right, left
+    result = None
+    if operation is operator.mul and isinstance(left, list | tuple) and type(right) is int:
+        flat = not any(isinstance(item, list | tuple | dict) for item in left)
+        result = left * right if flat and len(left) * right <= MAX_NUMBER else None
+    elif not all(type(value) in (int, float) for value in (left, right)):
+        raise _NotAValue(f"{_short(text)} is not allowed")
+    elif operation is not operator.pow or (abs(left) <= MAX_NUMBER and abs(right) <= MAX_POWER):
+        with suppress(ArithmeticError):
+            result = operation(left, right)
+    if result is None or isinstance(result, complex):
+        raise UserError(f"{_short(text)} has no result, or one that is too large; put a string in quotes")
+    return result
 
 
 def _key(node: ast.expr | None) -> object:
@@ -252,6 +293,8 @@ def _dotted(node: ast.expr) -> str:
 def _word(word: str, words_are_names: bool) -> object:
     if word.lower() in _WORDS:
         return _WORDS[word.lower()]
+    if word in _CONSTANTS:
+        return _CONSTANTS[word]
     if word in CLASSES:
         return Name(CLASSES[word])
     if word.startswith(_TABLED):
@@ -267,7 +310,9 @@ MAX_DEPTH = 100
 MAX_VALUES = 300_000
 """Values of a document, those behind an alias counted each time."""
 MAX_NUMBER = 1000
-"""Characters of a number."""
+"""Characters of a number, items of a repeated list, and the largest base of a power."""
+MAX_POWER = 100
+"""Largest exponent of a power."""
 _Base: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _NUMBERS = {

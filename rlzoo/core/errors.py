@@ -70,12 +70,19 @@ class EnvironmentFailed(RunFailed):
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
     """Return the known name most like `name`, whatever their case, or None if none is similar.
 
+    A name that `name` begins, at four characters or more, is the nearest; the shortest of several.
+
     :param cutoff: smallest similarity, between 0 and 1
     """
     import difflib  # only where a name is wrong
 
     by_folded = {candidate.casefold(): candidate for candidate in known}
-    matches = difflib.get_close_matches(str(name).casefold(), by_folded, n=1, cutoff=cutoff)
+    folded = str(name).casefold()
+    if len(folded.lstrip("-")) >= 4:
+        longer = [candidate for candidate in by_folded if candidate.startswith(folded)]
+        if longer:
+            return by_folded[min(longer, key=len)]
+    matches = difflib.get_close_matches(folded, by_folded, n=1, cutoff=cutoff)
     return by_folded[matches[0]] if matches else None
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,13 +103,13 @@ def select(runs: Sequence[Run], algos: Iterable[str] = (), envs: Iterable[str] =
 
     :param algos: names of algorithms or variants, in any case; empty: all
     :param envs: ids of environments, or parts of ids; empty: all
-    :raises UserError: one of them has no run
+    :raises UserError: no algorithm or no environment of these has a run; a warning names others without one
     """
     algos, envs = list(algos), list(envs)
     names = {name for run in runs for name in (run.algorithm, run.name)}
-    wanted_names = {found for text in algos for found in _matching_names(text, names)}
+    wanted_names = _matches("algorithm", algos, names, _matching_names)
     ids = {run.environment for run in runs}
-    wanted_ids = {found for text in envs for found in _matching_ids(text, ids)}
+    wanted_ids = _matches("environment", envs, ids, _matching_ids)
     chosen = [
         run
         for run in runs
@@ -191,17 +192,25 @@ def _row_name(path: Path) -> str | None:
     return name
 
 
+def _matches(
+    kind: str, texts: list[str], known: set[str], find: Callable[[str, set[str]], list[str]]
+) -> set[str]:
+    """Return what `find` finds for the texts.
+
+    :raises UserError: it finds nothing for any; a warning names the texts that it finds nothing for
+    """
+    found = {text: find(text, known) for text in texts}
+    missing = [text for text in texts if not found[text]]
+    if missing and len(missing) == len(texts):
+        raise unknown(kind, missing[0], known)
+    for text in missing:
+        warnings.warn(f"there is no run of {kind} {text!r}", stacklevel=3)
+    return {name for names in found.values() for name in names}
+
+
 def _matching_names(text: str, names: set[str]) -> list[str]:
-    found = [name for name in names if name.casefold() == text.casefold()]
-    if not found:
-        raise unknown("algorithm", text, names)
-    return found
+    return [name for name in names if name.casefold() == text.casefold()]
 
 
 def _matching_ids(text: str, ids: set[str]) -> list[str]:
-    if text in ids:
-        return [text]
-    found = [env_id for env_id in ids if text in env_id]
-    if not found:
-        raise unknown("environment", text, ids)
-    return found
+    return [text] if text in ids else [env_id for env_id in ids if text in env_id]

@@ -292,9 +292,11 @@ class ActorCriticPolicy(BasePolicy):
         return actions.reshape(len(actions), -1)
 
 
-def _act_by_forward(policy: Any, obs: TensorObs, deterministic: bool = False, **context: Any) -> Tensor:
+def _act_by_forward(
+    policy: Any, obs: TensorObs, deterministic: bool = False, *masks: Tensor | None, **context: Any
+) -> Tensor:
     """Act by the `forward` that a policy overrides."""
-    return cast(Tensor, policy(obs, deterministic, **context)[0])
+    return cast(Tensor, policy(obs, deterministic, *masks, **context)[0])
 
 
 def _predict_by_distribution(policy: Any, observation: TensorObs, deterministic: bool = False) -> Tensor:

@@ -91,17 +91,22 @@ class ContinuousPolicy(BasePolicy):
         self.layer_norm, self.dropout = layer_norm, dropout
         self.action_dim = int(np.prod(action_space.shape or ()))
         self.pi_arch, self.qf_arch = self._architecture(net_arch)
+        self._build(lr_schedule)
+        for target in self.targets():
+            target.requires_grad_(False)
+
+    def _build(self, lr_schedule: Callable[[float], float]) -> None:
+        """Make the networks; scripts for stable-baselines3 override it."""
+        shared = self.share_features_extractor
         self.actor = self.own("actor", self.make_actor())
-        extractor = self.actor.features_extractor if share_features_extractor else None
-        critic = as_critics(self.make_critic(features_extractor=extractor), share_features_extractor)
+        extractor = self.actor.features_extractor if shared else None
+        critic = as_critics(self.make_critic(features_extractor=extractor), shared)
         self.critic: Critics = self.own("critic", critic)
         if self.with_target_actor:
             self.actor_target = self.own("actor_target", self.make_actor(features_extractor=None))
         if self.with_target_critics:
             target_critic = as_critics(self.make_critic(features_extractor=None), False)
             self.critic_target: Critics = self.own("critic_target", target_critic)
-        for target in self.targets():
-            target.requires_grad_(False)
 
     @property
     def actor_kwargs(self) -> dict[str, Any]:

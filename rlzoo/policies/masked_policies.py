@@ -54,6 +54,13 @@ class MaskableActorCriticPolicy(ActorCriticPolicy):
             optimizer_kwargs=optimizer_kwargs,
         )
 
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        """Let a `get_distribution` that scripts for sb3-contrib override decide what `predict` does."""
+        super().__init_subclass__(**kwargs)
+        own = vars(cls).keys()
+        if not cls.__module__.startswith("rlzoo.") and "get_distribution" in own and "forward" not in own:
+            cls.act = _act_by_distribution  # type: ignore[assignment, method-assign]
+
     def _build(self, lr_schedule: Callable[[float], float]) -> None:
         self.action_dist: Any = make_masked_proba_distribution(self.action_space)
         super()._build(lr_schedule)
@@ -124,6 +131,14 @@ class MaskableActorCriticPolicy(ActorCriticPolicy):
         if action_masks is not None:
             distribution.apply_masking(action_masks)
         return cast(MaskableDistribution, distribution)
+
+
+def _act_by_distribution(
+    policy: Any, obs: TensorObs, deterministic: bool = False, action_masks: Tensor | None = None
+) -> Tensor:
+    """Act by the `get_distribution` that a policy overrides."""
+    actions = policy.get_distribution(obs, action_masks).get_actions(deterministic)
+    return cast(Tensor, policy.in_action_shape(actions))
 
 
 class MaskableActorCriticCnnPolicy(MaskableActorCriticPolicy):

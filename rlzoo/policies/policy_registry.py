@@ -55,6 +55,8 @@ _POLICIES: dict[str, dict[str, type]] = {
 RECURRENCE = {"feed_forward": False, "recurrent": True}
 """Families of "actor_critic" policies that are not recurrent, and of those that are."""
 
+STOCK_NAMES = frozenset(name for policies in _POLICIES.values() for name in policies)
+
 RECURRENT_FAMILIES = ("actor_critic", "recurrent", "acer")
 """Families of algorithms that learn from sequences."""
 
@@ -94,11 +96,17 @@ def get_policy_class(family: str, policy: str | type) -> type:
             return policy
         elsewhere = [name for known in _POLICIES.values() for name, found in known.items() if found is policy]
         if policy in policies.values() or not elsewhere:
+            _check_actor_critic(family, policy)
             return policy
         policy = elsewhere[0]
     if not policies:
         raise UserError(f"no policy is named {policy!r}: give its class, or name it in policy_aliases")
     if not isinstance(policy, str) or policy not in policies:
+        others = [name for name, known in _POLICIES.items() if policy in known.keys() - STOCK_NAMES]
+        if others:
+            raise UserError(
+                f"{policy!r} is registered for other algorithms: register_policy(..., family={family!r})"
+            )
         raise unknown("policy", str(policy), policies)
     return policies[policy]
 
@@ -107,6 +115,16 @@ def policy_name(family: str, policy_class: type) -> str | type:
     """Return the name under which a class is registered; the class itself where it is not."""
     names = [name for name, known in _policies_of(family).items() if known is policy_class]
     return names[0] if names else policy_class
+
+
+def _check_actor_critic(family: str, policy: type) -> None:
+    """Check that a custom policy of A2C, PPO or TRPO is not given to an algorithm of another kind."""
+    base = _POLICIES.get(family, {}).get("MlpPolicy", policy)
+    if issubclass(policy, ActorCriticPolicy) and not issubclass(base, ActorCriticPolicy):
+        raise UserError(
+            f"{policy.__name__} is a policy for A2C, PPO and TRPO: derive it from {base.__name__}, or give"
+            ' "MlpPolicy" and policy_kwargs={"net_arch": [128, 128]}'
+        )
 
 
 def _policies_of(family: str) -> dict[str, type]:

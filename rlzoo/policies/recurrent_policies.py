@@ -124,6 +124,11 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
 
     # ---------------------------------------------------------------- recurrent state
 
+    @property
+    def lstm_hidden_state_shape(self) -> tuple[int, int, int]:
+        """Shape of each array in the state of one environment: [n_lstm_layers, 1, lstm_hidden_size]."""
+        return self.n_lstm_layers, 1, self.lstm_output_dim
+
     def initial_state(self, n_envs: int) -> RNNState:
         """Return the recurrent state at the start of an episode: zeros, [n_envs, n_layers, hidden_size]."""
         rnn_state = zero_state(ACTOR, self.lstm_actor, n_envs, self.device)

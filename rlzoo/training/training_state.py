@@ -97,6 +97,7 @@ class CounterProperties:
     counters: Counters
     collector: Collector
     schedules: dict[str, Schedule]
+    assigned_progress: float | None = None  # by a script, until the next `learn`
 
     @property
     def clock(self) -> Counters:
@@ -155,13 +156,24 @@ class CounterProperties:
     def _total_timesteps(self) -> int:
         return self.counters.total_timesteps
 
+    @_total_timesteps.setter
+    def _total_timesteps(self, total_timesteps: int) -> None:
+        self.counters.total_timesteps = total_timesteps
+
     @property
     def _current_progress_remaining(self) -> float:
-        return self.counters.progress_remaining
+        """The argument of the schedules: of the counters, unless a script has assigned it."""
+        assigned = self.assigned_progress
+        return self.counters.progress_remaining if assigned is None else assigned
+
+    @_current_progress_remaining.setter
+    def _current_progress_remaining(self, progress_remaining: float) -> None:
+        self.assigned_progress = progress_remaining
 
     def schedule(self, name: str, counters: Counters) -> float:
         """Return the present value of a scheduled hyperparameter."""
-        value: float = self.schedules[name](counters.progress_remaining)
+        assigned = self.assigned_progress
+        value: float = self.schedules[name](counters.progress_remaining if assigned is None else assigned)
         return value
 
     def set_learning_rate(self, optimizer: torch.optim.Optimizer, counters: Counters) -> float:

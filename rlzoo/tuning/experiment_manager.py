@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 class ExperimentManager:
     """A training run, or a search for hyperparameters, from its arguments to its saved agent.
 
-    What it builds, a subclass may build otherwise: `create_envs` and `create_callbacks`.
+    What it builds, a subclass may build otherwise: `create_envs` and `create_callbacks`. From
+    `setup_experiment` on, `n_timesteps`, `n_envs`, `normalize`, `normalize_kwargs`, `frame_stack` and
+    `monitor_kwargs` are those of the hyperparameters.
 
     >>> manager = ExperimentManager(
     ...     argparse.Namespace(), "ppo", "CartPole-v1", "logs", n_timesteps=1000
@@ -233,8 +235,14 @@ class ExperimentManager:
     def hyperparameters_optimization(self) -> optuna.Study:
         """Search for hyperparameters as `rlzoo optimize` does, and return the study.
 
+        :raises UserError: a subclass has an `objective` of its own
         :raises RunFailed: no trial is complete
         """
+        if hasattr(self, "objective"):
+            raise UserError(
+                f"{type(self).__name__}.objective is not called by this search: give it to Optuna,"
+                " optuna.create_study(...).optimize(manager.objective, n_trials=...)"
+            )
         opened = optimize(self._search(self.run))
         if self.verbose > 0:
             print(printable(top_table(opened.study)))
@@ -260,7 +268,10 @@ class ExperimentManager:
         **_: object,
     ) -> VecEnv:
         self._resolved, self._folder, self._seed = resolved, monitor_dir, seed
-        self.n_envs = resolved.n_envs
+        self.n_envs, self.n_timesteps = resolved.n_envs, resolved.n_timesteps
+        self.normalize, self.normalize_kwargs = resolved.normalize is not None, dict(resolved.normalize or {})
+        self.frame_stack = resolved.frame_stack if resolved.frame_stack > 1 else None
+        self.monitor_kwargs = dict(resolved.monitor_kwargs)
         return self.create_envs(resolved.n_envs)
 
     def _make_evaluation_env(self, resolved: ResolvedConfig, *_: object) -> VecEnv:

@@ -167,7 +167,13 @@ def test_losses_are_their_definitions():
 
 @pytest.mark.parametrize(
     ("ent_coef", "initial", "learned"),
-    [("auto", 1.0, True), ("auto_0.1", 0.1, True), (0.05, 0.05, False), ("0.05", 0.05, False)],
+    [
+        ("auto", 1.0, True),
+        ("auto_0.1", 0.1, True),
+        ("auto_0.2_0.05", 0.2, True),
+        (0.05, 0.05, False),
+        ("0.05", 0.05, False),
+    ],
 )
 def test_forms_of_the_entropy_coefficient(ent_coef, initial, learned):
     model = agent(ent_coef=ent_coef)

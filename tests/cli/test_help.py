@@ -76,6 +76,7 @@ def test_hidden_flags_are_parsed():
     parser = cli.build("train", cli.load_command("train"))
     args = parser.parse_args(["-optimize", "--n-trials", "7", "--sampler", "gp"])
     assert (args.optimize_hyperparameters, args.n_trials, args.sampler) == (True, 7, "gp")
+    assert parser.parse_args(["--optimize"]).optimize_hyperparameters
     assert {"n_trials", "sampler", "study_name"} <= {action.dest for action in parser.actions}
 
 

@@ -102,6 +102,7 @@ def test_the_first_of_two_words_explains_itself(pair, capsys):
         (["--hlep"], "unknown flag '--hlep'; did you mean '--help'?"),
         (["demo", "--aglo", "ppo"], "unknown flag '--aglo'; did you mean '--algo'?"),
         (["demo", "--eval-frq=3"], "unknown flag '--eval-frq'; did you mean '--eval-freq'?"),
+        (["demo", "--evaluate"], "unknown flag '--evaluate'; did you mean '--eval-freq'?"),
         (["demo", "--eval"], "unknown flag '--eval'; did you mean '--eval-freq'?"),
         (["demo", "--algo", "pop"], "argument --algo: unknown algorithm 'pop'; did you mean 'ppo'?"),
         (["demo", "--algo", "xyz"], "argument --algo: unknown algorithm 'xyz'; known: a2c, ppo"),

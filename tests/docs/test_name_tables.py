@@ -74,12 +74,12 @@ def test_new_command_can_be_parsed(line: str) -> None:
 
 @pytest.mark.parametrize("line", OLD_COMMANDS)
 def test_old_command_of_the_zoo_is_understood(line: str) -> None:
-    from rlzoo.compat import _COMMANDS
+    from rlzoo.compat_names import COMMANDS as ZOO_COMMANDS
 
     words = shlex.split(line)
     module = words[2].rpartition(".")[2]
     arguments = [word.replace(".pkl", ".json") for word in words[3:]]
-    name, rest = command_of([*_COMMANDS[module], *arguments])
+    name, rest = command_of([*ZOO_COMMANDS[module], *arguments])
     build(name, load_command(name)).parse_args(rest)
 
 

@@ -141,6 +141,12 @@ def test_without_memory_or_sequences_each_row_starts_an_episode():
     policy = make()
     obs, actions = torch.randn(5, 4), torch.arange(5) % 4
     fresh = policy.initial_state(5)
+    shape = policy.lstm_hidden_state_shape  # of the state of one environment
+    assert (
+        policy.predict(obs[0].numpy())[1][0].shape
+        == shape
+        == (policy.n_lstm_layers, 1, policy.lstm_output_dim)
+    )
     for mine, other in zip(
         policy.evaluate_actions(obs, actions),
         policy.evaluate_actions(obs, actions, rnn_state=fresh),

@@ -44,6 +44,28 @@ def test_ones_own_class_is_returned_as_it_is() -> None:
         get_policy_class("squashed", int)
 
 
+def test_actor_critic_class_is_refused_by_other_algorithms() -> None:
+    class Old(rlzoo.FeedForwardPolicy):
+        pass
+
+    assert get_policy_class("feed_forward", Old) is Old
+    for family, base in {
+        "squashed": "SACPolicy",
+        "deterministic": "TD3Policy",
+        "q_network": "DQNPolicy",
+    }.items():
+        with pytest.raises(UserError, match=f"Old is a policy for A2C, PPO and TRPO: derive it from {base}"):
+            get_policy_class(family, Old)
+
+
+def test_name_registered_for_other_algorithms_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(_POLICIES, "actor_critic", {**_POLICIES["actor_critic"]})
+    rlzoo.register_policy("Old", type("Old", (rlzoo.FeedForwardPolicy,), {}))
+    assert get_policy_class("actor_critic", "Old").__name__ == "Old"
+    with pytest.raises(UserError, match=r"'Old' is registered for other algorithms: .*family='squashed'"):
+        get_policy_class("squashed", "Old")
+
+
 def test_an_agent_learns_with_the_public_class() -> None:
     model = rlzoo.SAC(rlzoo.LnMlpPolicy, "Pendulum-v1", learning_starts=8, batch_size=8, device="cpu")
     assert isinstance(model.policy, get_policy_class("squashed", "LnMlpPolicy"))

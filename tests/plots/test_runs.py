@@ -88,6 +88,15 @@ def test_environments_are_chosen_by_part_of_their_id(make_run, tmp_path):
         select(runs, algos=["pp"])
 
 
+def test_names_without_a_run_are_left_out_with_a_warning(make_run, tmp_path):
+    make_run(env="Ant-v5")
+    runs = find_runs(tmp_path / "logs")
+    with pytest.warns(UserWarning, match="there is no run of algorithm 'sac'"):
+        assert len(select(runs, algos=["ppo", "sac"])) == 1
+    with pytest.warns(UserWarning, match="there is no run of environment 'Walker'"):
+        assert len(select(runs, envs=["Walker", "Ant"])) == 1
+
+
 def test_folder_without_runs_is_a_mistake(tmp_path):
     with pytest.raises(UserError, match="there are no runs in"):
         load_runs(tmp_path)

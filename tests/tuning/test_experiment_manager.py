@@ -69,6 +69,31 @@ def test_manager_makes_environments_before_the_setup(tmp_path):
         manager(tmp_path).learn(rlzoo.PPO("MlpPolicy", "CartPole-v1"))
 
 
+def test_attributes_are_those_of_the_hyperparameters(tmp_path):
+    values = {
+        **SMALL,
+        "n_timesteps": 32,
+        "normalize": "{'norm_obs': True, 'norm_reward': False}",
+        "frame_stack": 2,
+    }
+    made = manager(tmp_path, n_timesteps=-1, hyperparams=values, eval_freq=-1)
+    model, _ = made.setup_experiment()
+    assert (made.n_timesteps, made.n_envs, made.frame_stack, made.normalize) == (32, 2, 2, True)
+    assert made.normalize_kwargs["norm_reward"] is False and made.monitor_kwargs == {}
+    assert model.learn(made.n_timesteps).num_timesteps == 32
+
+
+def test_search_refuses_an_objective_of_its_own(tmp_path):
+    class Own(Manager):
+        def objective(self, trial):
+            return 0.0
+
+    made = Own(argparse.Namespace(), "ppo", "CartPole-v1", str(tmp_path), optimize_hyperparameters=True)
+    with pytest.raises(UserError, match=r"Own\.objective is not called"):
+        made.hyperparameters_optimization()
+    assert not list(tmp_path.iterdir())
+
+
 def test_manager_searches(tmp_path):
     made = manager(
         tmp_path, optimize_hyperparameters=True, n_trials=1, no_optim_plots=True, n_eval_episodes=1

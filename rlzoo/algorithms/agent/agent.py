@@ -165,6 +165,7 @@ class Agent(CounterProperties, Threaded):
         if not self._custom_logger:
             path = (self.tensorboard_log, tb_log_name)
             self._logger = configure_logger(self.verbose, *path, reset_num_timesteps)
+        self.assigned_progress = None
         self.collector.start_training(self.counters.num_timesteps)
         hooks = self._init_callback(callback, progress_bar)
         if self.collector.obs is None or reset_num_timesteps:

@@ -52,10 +52,14 @@ def check_entropy(config: EntropyConfig) -> None:
 
 
 def initial_coefficient(ent_coef: float | str) -> float:
-    """Return the initial alpha: 0.1 for `auto_0.1`, 1 for `auto`, else the number (or string) itself."""
+    """Return the initial alpha: 0.1 for `auto_0.1`, 1 for `auto`, else the number (or string) itself.
+
+    What follows a second underscore is ignored, as in stable-baselines3: `auto_0.1_0.05` is `auto_0.1`.
+    """
     text = str(ent_coef)
+    number = text.split("_")[1] if text.startswith("auto_") else text
     try:
-        initial = 1.0 if text == "auto" else float(text.removeprefix("auto_"))
+        initial = 1.0 if text == "auto" else float(number)
     except ValueError:
         initial = math.nan
     if not 0 <= initial < math.inf or (initial == 0 and is_learned(ent_coef)):

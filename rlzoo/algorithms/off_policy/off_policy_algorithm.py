@@ -403,6 +403,8 @@ class OffPolicyAlgorithm(OffPolicyCollection, Algorithm):
             if "argument" not in str(error):
                 raise
             raise UserError(f"replay_buffer_kwargs: {error}") from error
+        except AttributeError as error:  # it would be taken for a missing `replay_buffer`
+            raise RuntimeError(f"{buffer_class.__name__}(): {error}") from error
         except (MemoryError, ValueError, torch.OutOfMemoryError) as error:
             if isinstance(error, ValueError) and needed <= sys.maxsize:  # else too large for numpy
                 raise

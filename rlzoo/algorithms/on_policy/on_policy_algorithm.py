@@ -232,8 +232,7 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
         :param values: V of the observations that were acted on, [n_steps, n_envs]
         """
         after = self._rnn_state_columns(rollout)
-        last_state = {name: column[-1] for name, column in after.items()}
-        last_values = rollout.from_tensor(self._values(rollout.last_obs(), last_state))
+        last_values = rollout.from_tensor(self.last_values(rollout))
         finals = rollout.finals()
         if finals is None:
             return bootstrap_values(values, last_values)
@@ -241,6 +240,10 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
         final_state = {name: column[steps + 1, envs] for name, column in after.items()}
         final_values = rollout.from_tensor(self._values(final_obs, final_state))
         return bootstrap_values(values, last_values, final_values, (steps, envs))
+
+    def last_values(self, rollout: RolloutBuffer) -> torch.Tensor:
+        """Return the values of the observations after the last step, [n_envs]."""
+        return self._values(rollout.last_obs(), dict(self.rnn_state or {}))
 
     def _values(self, obs: Obs, rnn_state: dict[str, torch.Tensor]) -> torch.Tensor:
         tensors = map_obs(lambda array: torch.as_tensor(array, device=self.device), obs)

@@ -275,7 +275,11 @@ def add_hidden_search_flags(group: FlagGroup, parser: Parser) -> None:
     """
     before = set(parser.actions)
     group.add_argument(
-        "-optimize", "--optimize-hyperparameters", action="store_true", help="search for hyperparameters"
+        "-optimize",
+        "--optimize-hyperparameters",
+        "--optimize",
+        action="store_true",
+        help="search for hyperparameters",
     )
     group.add_argument(
         "--seeds",

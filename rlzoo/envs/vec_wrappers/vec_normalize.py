@@ -16,6 +16,7 @@ from rlzoo.core.errors import UserError
 from rlzoo.core.observations import Obs, copy_obs, map_obs
 from rlzoo.core.preprocessing import is_image_space
 from rlzoo.core.running_statistics import RunningMeanStd
+from rlzoo.core.signatures import is_own
 from rlzoo.envs.vec_env.finite import check_finite
 from rlzoo.envs.vec_env.vec_env import (
     State,
@@ -224,9 +225,10 @@ class VecNormalize(VecEnvWrapper):
         if self.norm_obs:
             if self.training and (self._update_obs(step.obs) or len(step.ended)):
                 self._check_finite(step)
-            step.obs = self._with_statistics(self._normalized, step.obs)
+            scale = self._in_place if is_own(type(self).normalize_obs) else self.normalize_obs
+            step.obs = scale(step.obs)
             if step.final_obs is not None:
-                step.final_obs = self._with_statistics(self._normalized, step.final_obs)
+                step.final_obs = scale(step.final_obs)
         if self.training and self._update_reward(step.rewards):
             self._check_finite(step)
         if self.norm_reward:
@@ -260,7 +262,11 @@ class VecNormalize(VecEnvWrapper):
 
         What is not normalised is copied.
         """
-        return self._with_statistics(self._normalized, copy_obs(obs))
+        return self._in_place(copy_obs(obs))
+
+    def _in_place(self, obs: Obs) -> Obs:
+        """Return `normalize_obs`, but what is not normalised is not copied."""
+        return self._with_statistics(self._normalize_obs, obs)
 
     def _with_statistics(self, function: Callable[[np.ndarray, RunningMeanStd], np.ndarray], obs: Obs) -> Obs:
         """Apply `function` to each array of `obs` that is normalised, with its statistics."""
@@ -274,7 +280,7 @@ class VecNormalize(VecEnvWrapper):
         assert self.obs_rms is not None
         return function(cast(np.ndarray, obs), self.obs_rms)
 
-    def _normalized(self, obs: np.ndarray, statistics: RunningMeanStd) -> np.ndarray:
+    def _normalize_obs(self, obs: np.ndarray, statistics: RunningMeanStd) -> np.ndarray:
         scaled = obs - statistics.mean
         scaled /= np.sqrt(statistics.var + self.epsilon)
         np.minimum(scaled, self.clip_obs, out=scaled)
@@ -291,9 +297,9 @@ class VecNormalize(VecEnvWrapper):
 
     def unnormalize_obs(self, obs: Obs) -> Obs:
         """Invert `normalize_obs`, except for clipping; float32."""
-        return self._with_statistics(self._unnormalized, copy_obs(obs))
+        return self._with_statistics(self._unnormalize_obs, copy_obs(obs))
 
-    def _unnormalized(self, obs: np.ndarray, statistics: RunningMeanStd) -> np.ndarray:
+    def _unnormalize_obs(self, obs: np.ndarray, statistics: RunningMeanStd) -> np.ndarray:
         raw: np.ndarray = obs * np.sqrt(statistics.var + self.epsilon) + statistics.mean
         return raw.astype(np.float32)
 
