@@ -89,6 +89,26 @@ def test_script_of_the_zoo_registers_and_trains(tmp_path):
     assert (tmp_path / "logs" / "ppo" / "CartPole-v1_1" / "CartPole-v1.zip").is_file()
 
 
+@pytest.mark.parametrize(("module", "names"), compat_names.STAR.items())
+def test_star_imports_give_what_the_package_has(aliases, module, names):
+    found: dict[str, object] = {}
+    exec(f"from {module} import *", found)
+    assert found.keys() - {"__builtins__"} == set(names.split())
+
+
+def test_star_imports_of_submodules_give_no_commands(aliases):
+    found: dict[str, object] = {}
+    exec("from stable_baselines3.common.utils import *", found)
+    assert {"set_random_seed", "PPO"} <= found.keys() and not {"train", "enjoy", "plots"} & found.keys()
+
+
+@pytest.mark.parametrize("module", ["stable_baselines3.sac", "sb3_contrib.tqc", "sb3_contrib.crossq"])
+def test_bounds_of_log_std_are_in_the_policies(aliases, module):
+    policies = importlib.import_module(f"{module}.policies")
+    assert (policies.LOG_STD_MIN, policies.LOG_STD_MAX) == (-20, 2)
+    assert importlib.import_module("sb3_contrib.common.maskable.distributions").MaskableDistribution
+
+
 def test_names_of_huggingface_sb3(aliases):
     import huggingface_sb3
     from huggingface_sb3.naming_schemes import EnvironmentName, ModelName, ModelRepoId

@@ -73,8 +73,8 @@ class RolloutArrays(BaseBuffer):
 
     `observations`, `actions` and `rewards` share memory with the buffer. `values`, `log_probs`, `advantages`
     and `returns` are computed from a whole rollout when they are first asked for, or are those of the last
-    update. Before it, in `_on_rollout_end`, the advantages and returns of a rollout on the CPU may be changed,
-    and are learned from. Values and log-probabilities may not.
+    update. Before it, in `_on_rollout_end`, the advantages and returns of a rollout on the CPU may be
+    changed, and are learned from. Values and log-probabilities may not.
     """
 
     n_steps: int

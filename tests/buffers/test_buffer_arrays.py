@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -371,3 +372,74 @@ def test_changed_rewards_are_learned_from() -> None:
         model.rollout_buffer.compute_returns_and_advantage(torch.zeros(1), np.zeros(1))
     assert torch.equal(parameters(0.0), parameters(0.0))
     assert not torch.equal(parameters(0.0), parameters(1.0))
+
+
+class Scale(BaseCallback):
+    """Changes the buffer that it took before the training, as callbacks for intrinsic rewards do."""
+
+    def __init__(self, name: str, factor: float) -> None:
+        super().__init__()
+        self.name, self.factor = name, factor
+
+    def _init_callback(self) -> None:
+        self.buffer = self.model.rollout_buffer
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _on_rollout_end(self) -> None:
+        assert self.buffer is self.model.rollout_buffer is self.locals["rollout_buffer"]
+        column = getattr(self.buffer, self.name)
+        column *= self.factor
+        with pytest.raises(ValueError, match="read-only"):
+            self.buffer.values[:] = 0
+
+
+@pytest.mark.parametrize("name", ["advantages", "returns"])
+def test_advantages_and_returns_changed_at_the_end_are_learned_from(name: str) -> None:
+    def trained(factor: float) -> PPO:
+        model = PPO("MlpPolicy", "CartPole-v1", n_steps=32, batch_size=32, n_epochs=1, seed=0)
+        model.config = replace(model.config, normalize_advantage=False)
+        model.learn(32, Scale(name, factor))
+        return model.learn(32, Scale(name, factor))
+
+    def parameters(model: PPO) -> torch.Tensor:
+        return torch.cat([p.detach().flatten() for p in model.policy.parameters()])
+
+    plain, same, none = trained(1.0), trained(1.0), trained(0.0)
+    assert torch.equal(parameters(plain), parameters(same))
+    assert not torch.equal(parameters(plain), parameters(none))
+    changed = getattr(none.rollout_buffer, name)
+    assert not changed.any() and getattr(plain.rollout_buffer, name).all()
+    other = {"advantages": "action_net", "returns": "value_net"}[name]
+    fresh = PPO("MlpPolicy", "CartPole-v1", seed=0).policy
+    moved = none.policy.state_dict()[f"{other}.weight"] - fresh.state_dict()[f"{other}.weight"]
+    assert bool(moved.any()) == (name == "returns")  # without advantages the actor stays as it was
+
+
+def test_own_get_samples_are_given_by_get() -> None:
+    class Marked(RolloutBuffer):
+        def _get_samples(self, batch_inds: np.ndarray, env: Any = None) -> Any:
+            return batch_inds, super()._get_samples(batch_inds, env)
+
+    buffer = Marked(3, BOX, ACTIONS, n_envs=2)
+    for step in range(3):
+        zeros = torch.zeros(2)
+        buffer.add(np.full((2, 3), step), np.zeros((2, 2)), zeros, zeros, zeros, zeros)
+    rows = [row for rows, _ in buffer.get(4) for row in rows]
+    assert sorted(rows) == [0, 1, 2, 3, 4, 5]
+    first, batch = next(buffer.get(6))
+    assert batch.observations[:, 0].tolist() == [row % 3 for row in first]
+
+
+def test_mistake_in_the_constructor_of_an_own_buffer_is_named() -> None:
+    class Own(ReplayBuffer):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            assert self._maybe_cast_dtype(np.float64) is np.float32
+            assert self._maybe_cast_dtype(np.uint8) is np.uint8
+            self.missing.append(1)
+
+    model = DQN("MlpPolicy", "CartPole-v1", replay_buffer_class=Own, buffer_size=100)
+    with pytest.raises(RuntimeError, match=r"Own\(\): 'Own' object has no attribute 'missing'"):
+        _ = model.replay_buffer

@@ -305,3 +305,14 @@ def test_an_infinity_is_an_error_and_not_clipped(what: str) -> None:
     venv.reset()
     with pytest.raises(EnvironmentFailed, match=rf"0 returned inf in its {what.split()[-1]} at step 1"):
         venv.step(np.zeros(1, np.int64))
+
+
+@pytest.mark.parametrize("name", ["normalize_obs", "_normalize_obs"])
+def test_own_normalisation_is_called_in_every_step(name: str) -> None:
+    def nine(self: Any, obs: Any, *statistics: Any) -> Any:
+        return np.full_like(obs, 9.0, dtype=np.float32)
+
+    venv = type("Own", (VecNormalize,), {name: nine})(random_script(n_steps=2, ended=[[0, 2], []]))
+    assert (venv.reset() == 9).all()
+    step = venv.step_arrays(NO_ACTIONS)
+    assert (step.obs == 9).all() and (step.final_obs == 9).all()

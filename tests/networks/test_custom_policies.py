@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -18,6 +19,8 @@ from rlzoo import (
     BaseFeaturesExtractor,
     BaseModel,
     ContinuousCritic,
+    MaskableActorCriticPolicy,
+    MaskablePPO,
     ReplayBuffer,
     RolloutBuffer,
     SquashedGaussianActor,
@@ -28,6 +31,24 @@ from rlzoo.networks.torch_layers import create_mlp, get_actor_critic_arch
 from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
 from rlzoo.policies.continuous_policies import SACPolicy, TD3Policy, TQCPolicy
 from rlzoo.policies.critics import QuantileCritic
+
+
+class InvalidActions(gym.Env):
+    """Two actions, both valid, and episodes of four steps."""
+
+    observation_space = gym.spaces.Box(-1, 1, (2,))
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        self.steps = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        return np.zeros(2, np.float32), 1.0, self.steps == 4, False, {}
+
+    def action_masks(self):
+        return np.array([True, True])
 
 
 class Two(BaseFeaturesExtractor):
@@ -69,6 +90,33 @@ def test_distribution_of_a_policy_decides_its_predictions():
 
     model = PPO(Always, "CartPole-v1")
     assert model.predict(np.zeros((5, 4), np.float32))[0].tolist() == [1] * 5
+
+
+@pytest.mark.parametrize("method", ["forward", "get_distribution"])
+def test_maskable_policy_predicts_by_what_it_overrides(method):
+    def first(policy, obs, *arguments, **context):
+        found = getattr(super(Own, policy), method)(obs, *arguments, **context)
+        if method == "get_distribution":
+            found.apply_masking(torch.tensor([[True, False]]).expand(len(obs), 2))
+            return found
+        return torch.zeros_like(found[0]), *found[1:]
+
+    Own = type("Own", (MaskableActorCriticPolicy,), {method: first})
+    model = MaskablePPO(Own, InvalidActions(), n_steps=16, batch_size=16).learn(16)
+    masks = np.array([[True, True]] * 4)
+    assert model.predict(np.zeros((4, 2), np.float32), action_masks=masks)[0].tolist() == [0] * 4
+
+
+@pytest.mark.parametrize(("learner", "base"), [(SAC, SACPolicy), (TD3, TD3Policy)])
+def test_own_build_makes_the_networks(learner, base):
+    class Own(base):
+        def _build(self, lr_schedule):
+            super()._build(lr_schedule)
+            self.further = nn.Linear(2, int(1000 * lr_schedule(1.0)))
+
+    model = learner(Own, "Pendulum-v1", learning_rate=0.003, learning_starts=8, buffer_size=100).learn(16)
+    assert model.policy.further.out_features == 3 and model.n_updates > 0
+    assert not any(parameter.requires_grad for parameter in model.critic_target.parameters())
 
 
 @pytest.mark.parametrize("share", [True, False])

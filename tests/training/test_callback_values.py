@@ -89,3 +89,40 @@ def test_pkl_checkpoints_load_by_their_names(tmp_path: Path) -> None:
     model = DQN.load(tmp_path / "rl_model_20_steps", env="CartPole-v1")
     model.load_replay_buffer(tmp_path / "rl_model_replay_buffer_20_steps.pkl")
     assert model.replay_buffer.size() == 20
+
+
+def test_values_at_the_end_of_a_rollout_are_of_the_last_observation() -> None:
+    class End(BaseCallback):
+        def _on_step(self) -> bool:
+            self.of_step = self.locals["values"]
+            return True
+
+        def _on_rollout_end(self) -> None:
+            obs = self.model.policy.obs_to_tensor(self.locals["new_obs"])[0]
+            assert self.locals["values"].equal(self.model.policy.predict_values(obs))
+            assert not self.locals["values"].equal(self.of_step)
+            self.ends = getattr(self, "ends", 0) + 1
+
+    callback = End()
+    PPO("MlpPolicy", "CartPole-v1", n_steps=16, batch_size=16, n_epochs=1).learn(32, callback=callback)
+    assert callback.ends == 2
+
+
+def test_changing_stored_actions_is_an_error() -> None:
+    def change(locals_: Any, _: Any) -> None:
+        locals_["buffer_actions"][...] = 0
+
+    with pytest.raises(ValueError, match="read-only"):
+        DQN("MlpPolicy", "CartPole-v1").learn(10, callback=change)
+
+
+def test_assigned_progress_moves_the_schedules_until_learn() -> None:
+    model = A2C("MlpPolicy", "CartPole-v1", learning_rate=lambda left: left)
+    model._current_progress_remaining = 0.25
+    assert model.set_learning_rate(model.policy.optimizer, model.counters) == 0.25
+    model._update_current_progress_remaining(30, 60)
+    assert model._current_progress_remaining == 0.5
+    model.learn(20)
+    assert model._current_progress_remaining == 0.0
+    model._total_timesteps = 40
+    assert model._current_progress_remaining == 0.5

@@ -18,6 +18,7 @@ from rlzoo.core.runtime import set_random_seed
 from rlzoo.envs.single_env.monitor import Monitor
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
+from rlzoo.evaluation.evaluate import evaluate_policy
 from tests.training.conftest import Steps
 
 
@@ -198,3 +199,26 @@ def test_an_interrupted_write_leaves_the_history(
         model.learn(4, callback)
     assert np.load(tmp_path / "evaluations.npz")["timesteps"].tolist() == [4]
     assert [path.name for path in tmp_path.iterdir()] == ["evaluations.npz"]
+
+
+def test_own_success_callback_is_called(model: Any, make_env: Any) -> None:
+    class Own(EvalCallback):
+        def _log_success_callback(self, locals_: Any, globals_: Any) -> None:
+            super()._log_success_callback(locals_, globals_)
+            self.calls = getattr(self, "calls", 0) + 1
+
+    callback = Own(make_env(1, 2, success=True), n_eval_episodes=2, eval_freq=4, verbose=0)
+    model.learn(4, callback)
+    assert callback._is_success_buffer == [True, True] and callback.calls == 3  # once for each step
+
+
+def test_own_evaluation_gives_the_success_callback_to_evaluate_policy(model: Any, make_env: Any) -> None:
+    class Own(EvalCallback):
+        def _on_step(self) -> bool:
+            self._is_success_buffer = []
+            evaluate_policy(self.model, self.eval_env, 2, callback=self._log_success_callback)
+            return True
+
+    callback = Own(make_env(1, 1, success=True))
+    model.learn(1, callback)
+    assert callback._is_success_buffer == [True, True]
