@@ -245,12 +245,12 @@ def _resolve(module: str, name: str) -> Any:
         return get_policy_class(family, RECURRENT_NAMES[name] if family == "recurrent" else name)
     if module.startswith("rl_zoo3.") and (name == module.rpartition(".")[2] or (module, name) == CLI):
         return functools.partial(run_command, module)  # the function of a command's module
-    if name in INSTEAD:
-        return functools.partial(_refuse, name)
     target = SPECIAL.get(module, {}).get(name)
     if target is not None:
         source, _, attribute = target.partition(":")
         return getattr(importlib.import_module(source), attribute)
+    if name in INSTEAD:
+        return functools.partial(_refuse, name)
     try:
         return getattr(rlzoo, name)
     except AttributeError as error:

@@ -137,7 +137,10 @@ SPECIAL: dict[str, dict[str, str]] = {
 for _module in ("stable_baselines3.sac.policies", "sb3_contrib.tqc.policies", "sb3_contrib.crossq.policies"):
     SPECIAL[_module] |= {name: f"rlzoo.policies.actors:{name}" for name in ("LOG_STD_MAX", "LOG_STD_MIN")}
 SPECIAL |= {
-    module: {name: f"rlzoo.hub.naming:{name}" for name in ("EnvironmentName", "ModelName", "ModelRepoId")}
+    module: {
+        name: f"rlzoo.hub.huggingface_sb3:{name}"
+        for name in ("EnvironmentName", "ModelName", "ModelRepoId", "package_to_hub")
+    }
     for module in ("huggingface_sb3", "huggingface_sb3.naming_schemes")
 }
 SPECIAL |= {
@@ -162,7 +165,7 @@ INSTEAD = {
     ),
     "create_no_vel_env": "wrap the environment in rlzoo.MaskVelocityWrapper, or make CartPoleNoVel-v1",
     "generate_model_card": "rlzoo.push_to_hub(...) writes the model card",
-    "package_to_hub": "save the model and call rlzoo.push_to_hub(repo_id, FILE)",
+    "package_to_hub": "call rlzoo.push_to_hub(...)",
     "sample_her_params": "HYPERPARAMS_SAMPLER of the algorithm draws those of hindsight replay, too",
     "save_model_card": "rlzoo.push_to_hub(...) writes the model card",
 }

@@ -138,15 +138,6 @@ class OnPolicyCollection(StepMethods):
     def rollout_buffer(self: Any) -> None:
         self.rollout_buffer = None
 
-    def rollout_for(self: Any, env: VecEnv) -> RolloutBuffer:
-        """Return an empty buffer for a training: the same object as before, which callbacks may hold."""
-        made, last = self.make_rollout_buffer(env), self.last_rollout
-        if type(last) is not type(made):
-            self.last_rollout = made
-        elif last is not made:
-            last.become(made)
-        return self.last_rollout  # type: ignore[no-any-return]
-
     def take_assigned_rollout(self: Any) -> RolloutBuffer:
         """Return the assigned buffer, empty, and of the present size."""
         size = (self.config.n_steps, self.n_envs)

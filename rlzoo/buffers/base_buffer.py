@@ -150,7 +150,7 @@ class BaseBuffer(ABC):
         return torch.tensor(array, device=self.device) if copy else torch.as_tensor(array, device=self.device)
 
     @staticmethod
-    def _maybe_cast_dtype(dtype: Any) -> Any:
+    def _maybe_cast_dtype(dtype: object) -> object:
         """Return float32 for float64, other types as they are."""
         return np.float32 if dtype == np.float64 else dtype
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from rlzoo.buffers.samples import (
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import gae
 
+Kind = TypeVar("Kind", bound="RolloutArrays")
 Values: TypeAlias = "torch.Tensor | npt.ArrayLike"
 Samples: TypeAlias = (
     RolloutBufferSamples
@@ -119,10 +120,11 @@ class RolloutArrays(BaseBuffer):
     def size(self) -> int:
         return self.pos
 
-    def become(self, other: RolloutArrays) -> None:
-        """Take over the arrays and settings of an empty buffer."""
+    def become(self: Kind, other: Kind) -> Kind:
+        """Take over the arrays and settings of an empty buffer; returns this one."""
         self._pos = 0
         vars(self).update(vars(other))
+        return self
 
     def reset(self) -> None:
         """Clear the buffer without freeing its memory."""
@@ -189,7 +191,7 @@ class RolloutArrays(BaseBuffer):
             if self.learned is None and not self.on_device:
                 self.computed = (self.estimates.advantages, self.estimates.returns)
                 advantages, returns = (column.copy() for column in self.computed)
-                self.estimates = self.estimates._replace(advantages=advantages, returns=returns)
+                self.estimates = Estimates(*self.estimates[:2], advantages, returns)
         return self.estimates
 
     def written(self, advantages: np.ndarray, returns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

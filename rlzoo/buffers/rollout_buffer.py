@@ -247,8 +247,8 @@ class RolloutBuffer(RolloutArrays):
         """Compute advantages and lambda-returns [n_steps, n_envs] by `gae`, or return those of a script."""
         if self.is_given:
             return self.advantages, self.returns
-        ends = (self.terminated, self.truncated)
-        return self.written(*gae(self.rewards, values, next_values, *ends, gamma, gae_lambda))
+        found = gae(self.rewards, values, next_values, self.terminated, self.truncated, gamma, gae_lambda)
+        return found if self.estimates is None else self.written(*found)
 
     def finals(self) -> Finals | None:
         """Return final observations of truncated episodes, [n_truncated, ...], with their (steps, envs); None

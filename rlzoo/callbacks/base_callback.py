@@ -358,7 +358,7 @@ class LoopLocals(Mapping[str, object]):
         self.step: Any = None
         self.result: Any = None
         self.history: list[Metrics] = []
-        self.at_end = False  # of a rollout
+        self._ended_at = -1  # steps at the end of the last rollout
         self._read: dict[str, object] = {}  # of the present step: the same array for all who ask
         self._read_at = -1
         self._readers: dict[str, Reader] = {
@@ -380,8 +380,8 @@ class LoopLocals(Mapping[str, object]):
         self._step_readers |= of_loop()
 
     def end_rollout(self) -> None:
-        """From now until the next rollout, `values` are those of what the last step led to."""
-        self.at_end = True
+        """Let `values` be those of what the last step led to, until the next rollout."""
+        self._ended_at = self.algorithm.counters.num_timesteps
         self._read.pop("values", None)
 
     def _of_replay(self) -> dict[str, Reader]:
@@ -425,7 +425,7 @@ class LoopLocals(Mapping[str, object]):
         return obs
 
     def _values(self) -> torch.Tensor:
-        if self.at_end:
+        if self._ended_at == self.algorithm.counters.num_timesteps:
             return self.algorithm.last_values(self["rollout_buffer"]).reshape(-1, 1)  # type: ignore[no-any-return]
         if "values" in self.step.extra:
             return self.step.extra["values"].reshape(-1, 1)  # type: ignore[no-any-return]

@@ -19,6 +19,7 @@ from rlzoo.callbacks.base_callback import (
 )
 from rlzoo.core.errors import CheckpointError, UserError
 from rlzoo.core.runtime import kept_random_state
+from rlzoo.core.signatures import is_own
 from rlzoo.envs.separate_env import separate_copy, share_environments
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.envs.vec_wrappers.vec_normalize import sync_envs_normalization, unwrap_vec_normalize
@@ -89,7 +90,7 @@ class EvalCallback(EventCallback):
         self.evaluations_successes: list[list[bool]] = []
         self.seconds = 0.0  # that evaluations have taken in this process, with what they save and call
         self._evaluated = False
-        self._is_success_buffer: list[bool] = []  # of the last evaluation
+        self._is_success_buffer: list[bool] = []  # of `_log_success_callback`
         self._saved_env: dict[str, Any] | None = None
 
     def state_dict(self) -> dict[str, object]:
@@ -182,17 +183,18 @@ class EvalCallback(EventCallback):
 
     def _play(self) -> Episodes:
         self._is_success_buffer = []
+        hook = self._log_success_callback
         return play_episodes(
             self.model,
             self.eval_env,
             self.n_eval_episodes,
             self.deterministic,
             self.render,
-            self._log_success_callback,
+            None if is_own(hook) else hook,  # it takes time in every step
             use_masking=self.use_masking,
         )
 
-    def _log_success_callback(self, locals_: Mapping[str, Any], globals_: Mapping[str, Any]) -> None:
+    def _log_success_callback(self, locals_: Mapping[str, Any], globals_: Mapping[str, object]) -> None:
         """Store whether an episode has succeeded; subclasses override it, or give it to `evaluate_policy`."""
         succeeded = locals_["info"].get("is_success") if locals_["done"] else None
         if succeeded is not None:

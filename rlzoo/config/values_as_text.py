@@ -29,7 +29,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import yaml
 
@@ -43,7 +43,7 @@ CLASS_KEYS = ("activation_fn", "optimizer_class", "features_extractor_class", "r
 _TABLED = ("nn.", "optim.", "th.nn.", "th.optim.", "torch.nn.", "torch.optim.")
 _WORDS = {"true": True, "false": False, "null": None, "none": None}
 _CONSTANTS = {f"{module}.{name}": getattr(math, name) for module in ("np", "math") for name in ("pi", "inf")}
-_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+_OPERATORS: dict[type[ast.operator], Callable[..., object]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -250,7 +250,7 @@ def _value(node: ast.expr, words_are_names: bool) -> object:
     raise _NotAValue(f"{_short(ast.unparse(node))} is not allowed")
 
 
-def _calculate(operation: Callable[[Any, Any], Any], left: Any, right: Any, text: str) -> object:
+def _calculate(operation: Callable[..., object], left: object, right: object, text: str) -> object:
     """Return the result for two numbers, or for a list of plain values that is repeated.
 
     :param text: the expression
@@ -259,10 +259,10 @@ def _calculate(operation: Callable[[Any, Any], Any], left: Any, right: Any, text
     if operation is operator.mul and isinstance(right, list | tuple):
         left, right = right, left
     result = None
-    if operation is operator.mul and isinstance(left, list | tuple) and type(right) is int:
+    if operation is operator.mul and isinstance(left, list | tuple) and isinstance(right, int):
         flat = not any(isinstance(item, list | tuple | dict) for item in left)
         result = left * right if flat and len(left) * right <= MAX_NUMBER else None
-    elif not all(type(value) in (int, float) for value in (left, right)):
+    elif not (_is_number(left) and _is_number(right)):
         raise _NotAValue(f"{_short(text)} is not allowed")
     elif operation is not operator.pow or (abs(left) <= MAX_NUMBER and abs(right) <= MAX_POWER):
         with suppress(ArithmeticError):
@@ -270,6 +270,10 @@ def _calculate(operation: Callable[[Any, Any], Any], left: Any, right: Any, text
     if result is None or isinstance(result, complex):
         raise UserError(f"{_short(text)} has no result, or one that is too large; put a string in quotes")
     return result
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _key(node: ast.expr | None) -> object:

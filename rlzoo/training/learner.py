@@ -55,8 +55,8 @@ class OnPolicyLearner(Learner, Protocol):
     keeps_raw_rollouts: ClassVar[bool]
     rollout_buffer_kwargs: dict[str, object]
 
-    def rollout_for(self, env: VecEnv) -> RolloutBuffer:
-        """Return an empty buffer for the rollouts of a training."""
+    def make_rollout_buffer(self, env: VecEnv) -> RolloutBuffer:
+        """Return an empty buffer for one rollout."""
 
     def update(self, batch: RolloutBuffer, counters: Counters) -> Metrics:
         """Learn from one rollout."""

@@ -24,7 +24,7 @@ def on_policy(algorithm: OnPolicyLearner, env: VecEnv, callback: BaseCallback, l
     :param log_interval: iterations between two dumps of metrics
     """
     counters, ranks = algorithm.counters, algorithm.ranks
-    rollout = algorithm.rollout_for(env)
+    algorithm.last_rollout = rollout = algorithm.make_rollout_buffer(env)
     if algorithm.collector.saved_rollout:
         resume_rollout(algorithm, rollout)
     locals_ = LoopLocals(algorithm, callback, log_interval, rollout_buffer=rollout)
@@ -77,7 +77,6 @@ def collect(
         rollout.start(collector.current_obs())
     on_device = algorithm.device.type != "cpu"
     ask_masks = mask_reader(env) if algorithm.wants_action_masks else None
-    locals_.at_end = False
     callback.on_rollout_start()
     callback.update_locals(locals_)
     acting = torch.no_grad()  # environments and callbacks may train networks

@@ -91,7 +91,7 @@ def on_policy(algorithm: OnPolicyCollector, env: VecEnv, callback: BaseCallback,
     check_collection(algorithm, env)
     counters = algorithm.counters
     algorithm.collector.take_rollout()  # a part of one in a checkpoint
-    rollout = algorithm.rollout_for(env)
+    algorithm.last_rollout = rollout = algorithm.make_rollout_buffer(env)
     locals_ = LoopLocals(algorithm, callback, log_interval, rollout_buffer=rollout)
     metrics: Metrics = {}
     try:

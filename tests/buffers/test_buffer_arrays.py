@@ -396,7 +396,7 @@ class Scale(BaseCallback):
 
 
 @pytest.mark.parametrize("name", ["advantages", "returns"])
-def test_advantages_and_returns_changed_at_the_end_are_learned_from(name: str) -> None:
+def test_estimates_changed_at_the_end_are_learned_from(name: str) -> None:
     def trained(factor: float) -> PPO:
         model = PPO("MlpPolicy", "CartPole-v1", n_steps=32, batch_size=32, n_epochs=1, seed=0)
         model.config = replace(model.config, normalize_advantage=False)

@@ -16,6 +16,7 @@ from huggingface_hub.utils import are_progress_bars_disabled
 import rlzoo
 from rlzoo.cli.main import main
 from rlzoo.core.errors import UserError
+from rlzoo.hub.huggingface_sb3 import package_to_hub
 from rlzoo.training.checkpoint import read_checkpoint
 
 REPO = "me/ppo-CartPole-v1"
@@ -125,6 +126,16 @@ def test_python_pushes_a_file_that_save_has_written(hub, tmp_path):
     assert set(files) == {".gitattributes", "README.md", "pole.zip"}
     assert "rlzoo pull" not in files["README.md"].decode()
     assert rlzoo.PPO.load(rlzoo.load_from_hub("me/pole", "pole.zip")).n_steps == 8
+
+
+def test_package_to_hub_pushes_the_agent_alone(hub):
+    model = rlzoo.PPO("MlpPolicy", "CartPole-v1", n_steps=8, batch_size=8)
+    with pytest.warns(UserWarning, match="uploads the agent alone"):
+        url = package_to_hub(
+            model, "pole", "PPO", env_id="CartPole-v1", eval_env=None, repo_id="me/p", commit_message="first"
+        )
+    assert url.startswith(f"{hub.url}/me/p/commit/")
+    assert set(hub.repos["me/p"].files) == {".gitattributes", "README.md", "pole.zip"}
 
 
 @pytest.mark.parametrize(

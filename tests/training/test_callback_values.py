@@ -91,7 +91,7 @@ def test_pkl_checkpoints_load_by_their_names(tmp_path: Path) -> None:
     assert model.replay_buffer.size() == 20
 
 
-def test_values_at_the_end_of_a_rollout_are_of_the_last_observation() -> None:
+def test_values_at_the_end_are_of_the_last_observation() -> None:
     class End(BaseCallback):
         def _on_step(self) -> bool:
             self.of_step = self.locals["values"]

@@ -212,7 +212,7 @@ def test_own_success_callback_is_called(model: Any, make_env: Any) -> None:
     assert callback._is_success_buffer == [True, True] and callback.calls == 3  # once for each step
 
 
-def test_own_evaluation_gives_the_success_callback_to_evaluate_policy(model: Any, make_env: Any) -> None:
+def test_success_callback_is_given_to_evaluate_policy(model: Any, make_env: Any) -> None:
     class Own(EvalCallback):
         def _on_step(self) -> bool:
             self._is_success_buffer = []

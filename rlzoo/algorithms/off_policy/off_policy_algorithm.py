@@ -399,12 +399,10 @@ class OffPolicyAlgorithm(OffPolicyCollection, Algorithm):
         arguments = {**{name: value for name, value in shared.items() if name in taken}, **kwargs}
         try:
             replay = buffer_class(*shape, n_envs=self.n_envs, **arguments)
-        except TypeError as error:
+        except (AttributeError, TypeError) as error:  # an AttributeError would hide behind `__getattr__`
             if "argument" not in str(error):
-                raise
+                raise RuntimeError(f"{buffer_class.__name__}(): {error}") from error
             raise UserError(f"replay_buffer_kwargs: {error}") from error
-        except AttributeError as error:  # it would be taken for a missing `replay_buffer`
-            raise RuntimeError(f"{buffer_class.__name__}(): {error}") from error
         except (MemoryError, ValueError, torch.OutOfMemoryError) as error:
             if isinstance(error, ValueError) and needed <= sys.maxsize:  # else too large for numpy
                 raise

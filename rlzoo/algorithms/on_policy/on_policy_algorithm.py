@@ -100,11 +100,8 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
             "n_envs": env.num_envs,
             "like": self.collector.obs,
         }
-        arguments |= {
-            name: value
-            for name, value in vars(self.config).items()
-            if name in ("gamma", "gae_lambda") and value is not None
-        }
+        factors = {name: getattr(self.config, name, None) for name in ("gamma", "gae_lambda")}
+        arguments |= {name: value for name, value in factors.items() if value is not None}
         if self.rollout_buffer_class and "like" not in constructor_parameters(buffer_class):
             del arguments["like"]  # those of stable-baselines3 remain
         arguments |= self.rollout_buffer_kwargs
@@ -117,7 +114,8 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
         made.algorithm = weakref.ref(self)
         if self.keeps_raw_rollouts and (normalizer := ExperienceNormalizer.of(env)) is not None:
             made.raw = RawRollout(made.n_steps, normalizer)
-        return made
+        last = self.last_rollout  # callbacks may hold it
+        return last.become(made) if type(last) is type(made) else made
 
     def act(self, inputs: PolicyInput) -> PolicyOutput:
         self.refresh_noise(inputs.step)
@@ -225,9 +223,7 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
         return array, self.next_values(rollout, array)
 
     def next_values(self, rollout: RolloutBuffer, values: np.ndarray) -> np.ndarray:
-        """Return the value of what each step led to, [n_steps, n_envs].
-
-        Where an episode was truncated that is its final observation.
+        """Return the value of what each step led to: where an episode was truncated, its final observation.
 
         :param values: V of the observations that were acted on, [n_steps, n_envs]
         """
