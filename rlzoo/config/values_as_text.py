@@ -258,7 +258,7 @@ def _calculate(operation: Callable[..., object], left: object, right: object, te
     """
     if operation is operator.mul and isinstance(right, list | tuple):
         left, right = right, left
-    result = None
+    result: object = None
     if operation is operator.mul and isinstance(left, list | tuple) and isinstance(right, int):
         flat = not any(isinstance(item, list | tuple | dict) for item in left)
         result = left * right if flat and len(left) * right <= MAX_NUMBER else None
