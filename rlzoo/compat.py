@@ -63,7 +63,8 @@ class AliasModule(ModuleType):
             raise AttributeError(name)
         if self.__name__ == "rl_zoo3.plots" and name in COMMANDS:  # there functions hide the modules
             return functools.partial(run_command, f"rl_zoo3.plots.{name}")
-        if f"{self.__name__}.{name}" in _MODULES:
+        is_function = name in STAR.get(self.__name__, "").split()  # huggingface_sb3.load_from_hub is both
+        if f"{self.__name__}.{name}" in _MODULES and not is_function:
             return importlib.import_module(f"{self.__name__}.{name}")
         value = _resolve(self.__name__, name)
         setattr(self, name, value)

@@ -32,7 +32,7 @@ SUBMODULES = {
         plots.all_plots plots.plot_from_file plots.plot_train plots.score_normalization push_to_hub
         record_training record_video train utils wrappers
         """,
-    "huggingface_sb3": "naming_schemes",
+    "huggingface_sb3": "load_from_hub naming_schemes push_to_hub",
 }
 
 # What `from PACKAGE import *` gives.
@@ -141,7 +141,7 @@ SPECIAL |= {
         name: f"rlzoo.hub.huggingface_sb3:{name}"
         for name in ("EnvironmentName", "ModelName", "ModelRepoId", "package_to_hub")
     }
-    for module in ("huggingface_sb3", "huggingface_sb3.naming_schemes")
+    for module in ("huggingface_sb3", "huggingface_sb3.naming_schemes", "huggingface_sb3.push_to_hub")
 }
 SPECIAL |= {
     module: {"get_system_info": "rlzoo.compat:system_info"}

@@ -89,7 +89,7 @@ class StepMethods:
         record_episodes(self, infos)
 
     def _update_current_progress_remaining(self: Any, num_timesteps: int, total_timesteps: int) -> None:
-        """Assign the argument of the schedules, until the next `learn`."""
+        """Assign the argument of the schedules, until the next step."""
         self._current_progress_remaining = 1.0 - float(num_timesteps) / float(total_timesteps)
 
     def _convert_train_freq(self) -> None:

@@ -122,14 +122,15 @@ class RolloutArrays(BaseBuffer):
 
     def become(self: Kind, other: Kind) -> Kind:
         """Take over the arrays and settings of an empty buffer; returns this one."""
-        self._pos = 0
-        vars(self).update(vars(other))
+        if other is not self:
+            vars(self).clear()
+            vars(self).update(vars(other))
         return self
 
     def reset(self) -> None:
         """Clear the buffer without freeing its memory."""
         self.filled = self._pos = 0
-        self.estimates = self.learned = None
+        self.estimates = self.learned = self.computed = None
 
     # ------------------------------------------------------------------ arrays
 
@@ -196,7 +197,7 @@ class RolloutArrays(BaseBuffer):
 
     def written(self, advantages: np.ndarray, returns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return advantages and returns, or what a callback has written in the place of either."""
-        if self.estimates is None or self.computed is None:
+        if self.estimates is None or self.computed is None or self.learned is not None:
             return advantages, returns
         changed = [
             not np.array_equal(now, before, equal_nan=True)

@@ -143,7 +143,8 @@ class RolloutBuffer(RolloutArrays):
     def start(self, obs: Obs) -> None:
         """Start a new rollout from the current observations."""
         self._finals.clear()
-        self.filled, self._pos, self.estimates, self.learned = 0, 0, None, None
+        self.filled, self._pos = 0, 0
+        self.estimates = self.learned = self.computed = None
         self._write_obs(0, obs)
         if self.raw is not None:
             self.raw.start(obs)

@@ -90,7 +90,7 @@ class EvalCallback(EventCallback):
         self.evaluations_successes: list[list[bool]] = []
         self.seconds = 0.0  # that evaluations have taken in this process, with what they save and call
         self._evaluated = False
-        self._is_success_buffer: list[bool] = []  # of `_log_success_callback`
+        self._is_success_buffer: list[bool] = []  # of the last evaluation
         self._saved_env: dict[str, Any] | None = None
 
     def state_dict(self) -> dict[str, object]:
@@ -184,7 +184,7 @@ class EvalCallback(EventCallback):
     def _play(self) -> Episodes:
         self._is_success_buffer = []
         hook = self._log_success_callback
-        return play_episodes(
+        episodes = play_episodes(
             self.model,
             self.eval_env,
             self.n_eval_episodes,
@@ -193,6 +193,9 @@ class EvalCallback(EventCallback):
             None if is_own(hook) else hook,  # it takes time in every step
             use_masking=self.use_masking,
         )
+        if is_own(hook) and episodes.report_success:
+            self._is_success_buffer = list(episodes.succeeded)
+        return episodes
 
     def _log_success_callback(self, locals_: Mapping[str, Any], globals_: Mapping[str, object]) -> None:
         """Store whether an episode has succeeded; subclasses override it, or give it to `evaluate_policy`."""

@@ -234,7 +234,7 @@ def _value(node: ast.expr, words_are_names: bool) -> object:
                 return -number if isinstance(sign, ast.USub) else number
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
             left_value, right_value = _value(left, words_are_names), _value(right, words_are_names)
-            return _calculate(_OPERATORS[type(op)], left_value, right_value, ast.unparse(node))
+            return _calculate(_OPERATORS[type(op)], left_value, right_value, node)
         case ast.List(elts=items):
             return [_value(item, words_are_names) for item in items]
         case ast.Tuple(elts=items):
@@ -250,25 +250,27 @@ def _value(node: ast.expr, words_are_names: bool) -> object:
     raise _NotAValue(f"{_short(ast.unparse(node))} is not allowed")
 
 
-def _calculate(operation: Callable[..., object], left: object, right: object, text: str) -> object:
+def _calculate(operation: Callable[..., object], left: object, right: object, node: ast.expr) -> object:
     """Return the result for two numbers, or for a list of plain values that is repeated.
 
-    :param text: the expression
-    :raises UserError: the result is too large, or there is none
+    :param node: the expression
+    :raises UserError: the result is too large or not finite, or there is none
     """
     if operation is operator.mul and isinstance(right, list | tuple):
         left, right = right, left
     result: object = None
     if operation is operator.mul and isinstance(left, list | tuple) and isinstance(right, int):
         flat = not any(isinstance(item, list | tuple | dict) for item in left)
-        result = left * right if flat and len(left) * right <= MAX_NUMBER else None
+        result = left * right if flat and len(left) * right <= MAX_REPEATED else None
     elif not (_is_number(left) and _is_number(right)):
-        raise _NotAValue(f"{_short(text)} is not allowed")
+        raise _NotAValue(f"{_short(ast.unparse(node))} is not allowed")
     elif operation is not operator.pow or (abs(left) <= MAX_NUMBER and abs(right) <= MAX_POWER):
         with suppress(ArithmeticError):
             result = operation(left, right)
-    if result is None or isinstance(result, complex):
-        raise UserError(f"{_short(text)} has no result, or one that is too large; put a string in quotes")
+    too_large = _is_number(result) and not abs(result) < LARGEST_RESULT
+    if result is None or isinstance(result, complex) or too_large:
+        text = _short(ast.unparse(node))
+        raise UserError(f"{text} has no result, or one that is too large; put a string in quotes")
     return result
 
 
@@ -314,9 +316,13 @@ MAX_DEPTH = 100
 MAX_VALUES = 300_000
 """Values of a document, those behind an alias counted each time."""
 MAX_NUMBER = 1000
-"""Characters of a number, items of a repeated list, and the largest base of a power."""
+"""Characters of a number, and the largest base of a power."""
 MAX_POWER = 100
 """Largest exponent of a power."""
+MAX_REPEATED = 100
+"""Items of a list that is written as a shorter one, repeated."""
+LARGEST_RESULT = 1e300
+"""Results are below it."""
 _Base: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _NUMBERS = {

@@ -70,7 +70,7 @@ class EnvironmentFailed(RunFailed):
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
     """Return the known name most like `name`, whatever their case, or None if none is similar.
 
-    A name that `name` begins, at four characters or more, is the nearest; the shortest of several.
+    Names that start with `name` (four characters or more) come first; of several, the shortest.
 
     :param cutoff: smallest similarity, between 0 and 1
     """
@@ -81,7 +81,8 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
     if len(folded.lstrip("-")) >= 4:
         longer = [candidate for candidate in by_folded if candidate.startswith(folded)]
         if longer:
-            return by_folded[min(longer, key=len)]
+            shortest = min(map(len, longer))
+            return by_folded[max(candidate for candidate in longer if len(candidate) == shortest)]
     matches = difflib.get_close_matches(folded, by_folded, n=1, cutoff=cutoff)
     return by_folded[matches[0]] if matches else None
 

@@ -87,8 +87,10 @@ def get_policy_class(family: str, policy: str | type) -> type:
 
     :raises UserError: for a name that the family does not have
     """
-    _check_recurrent(family, policy)
     policies = _policies_of(family)
+    if not isinstance(policy, str | type):
+        raise unknown("policy", str(policy), policies)
+    _check_recurrent(family, policy)
     if isinstance(policy, type):
         if not issubclass(policy, nn.Module):
             raise UserError(f"{policy.__name__} is no policy: a policy is a torch.nn.Module")
@@ -101,9 +103,9 @@ def get_policy_class(family: str, policy: str | type) -> type:
         policy = elsewhere[0]
     if not policies:
         raise UserError(f"no policy is named {policy!r}: give its class, or name it in policy_aliases")
-    if not isinstance(policy, str) or policy not in policies:
-        others = [name for name, known in _POLICIES.items() if policy in known.keys() - STOCK_NAMES]
-        if others:
+    if policy not in policies:
+        others = set().union(*_POLICIES.values()) - STOCK_NAMES
+        if policy in others:
             raise UserError(
                 f"{policy!r} is registered for other algorithms: register_policy(..., family={family!r})"
             )

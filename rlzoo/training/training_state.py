@@ -97,7 +97,7 @@ class CounterProperties:
     counters: Counters
     collector: Collector
     schedules: dict[str, Schedule]
-    assigned_progress: float | None = None  # by a script, until the next `learn`
+    assigned_progress: tuple[int, float] | None = None  # by a script, and the step until which it holds
 
     @property
     def clock(self) -> Counters:
@@ -162,18 +162,20 @@ class CounterProperties:
 
     @property
     def _current_progress_remaining(self) -> float:
-        """The argument of the schedules: of the counters, unless a script has assigned it."""
-        assigned = self.assigned_progress
-        return self.counters.progress_remaining if assigned is None else assigned
+        """The argument of the schedules; an assigned value holds until the next step."""
+        if self.assigned_progress is not None and self.assigned_progress[0] == self.counters.num_timesteps:
+            return self.assigned_progress[1]
+        return self.counters.progress_remaining
 
     @_current_progress_remaining.setter
     def _current_progress_remaining(self, progress_remaining: float) -> None:
-        self.assigned_progress = progress_remaining
+        self.assigned_progress = (self.counters.num_timesteps, progress_remaining)
 
     def schedule(self, name: str, counters: Counters) -> float:
         """Return the present value of a scheduled hyperparameter."""
-        assigned = self.assigned_progress
-        value: float = self.schedules[name](counters.progress_remaining if assigned is None else assigned)
+        own = counters is self.counters
+        progress = self._current_progress_remaining if own else counters.progress_remaining
+        value: float = self.schedules[name](progress)
         return value
 
     def set_learning_rate(self, optimizer: torch.optim.Optimizer, counters: Counters) -> float:

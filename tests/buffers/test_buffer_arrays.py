@@ -443,3 +443,36 @@ def test_mistake_in_the_constructor_of_an_own_buffer_is_named() -> None:
     model = DQN("MlpPolicy", "CartPole-v1", replay_buffer_class=Own, buffer_size=100)
     with pytest.raises(RuntimeError, match=r"Own\(\): 'Own' object has no attribute 'missing'"):
         _ = model.replay_buffer
+
+
+def test_n_steps_changed_by_a_callback_leave_the_rollout() -> None:
+    class Change(Scale):
+        def _on_rollout_end(self) -> None:
+            self.before = self.buffer.observations.copy()
+            self.model.n_steps = 32
+            _ = self.model.rollout_buffer
+            np.testing.assert_array_equal(self.buffer.observations, self.before)
+
+    callback = Change("returns", 1.0)
+    PPO("MlpPolicy", "CartPole-v1", n_steps=16, batch_size=16, n_epochs=1).learn(16, callback)
+    assert callback.before.any() and callback.buffer.n_steps == 16
+
+
+def test_reading_estimates_does_not_change_a_later_train() -> None:
+    def trained(read: bool) -> torch.Tensor:
+        class Read(BaseCallback):
+            def _on_step(self) -> bool:
+                return True
+
+            def _on_rollout_end(self) -> None:
+                if read and self.num_timesteps == 32:  # of the first rollout alone
+                    _ = self.model.rollout_buffer.advantages
+
+        model = PPO("MlpPolicy", "CartPole-v1", n_steps=32, batch_size=32, n_epochs=1, seed=0)
+        model.learn(64, Read())
+        if read:
+            _ = model.rollout_buffer.advantages
+        model.train()
+        return torch.cat([p.detach().flatten() for p in model.policy.parameters()])
+
+    assert torch.equal(trained(False), trained(True))

@@ -64,6 +64,8 @@ def test_name_registered_for_other_algorithms_says_so(monkeypatch: pytest.Monkey
     assert get_policy_class("actor_critic", "Old").__name__ == "Old"
     with pytest.raises(UserError, match=r"'Old' is registered for other algorithms: .*family='squashed'"):
         get_policy_class("squashed", "Old")
+    with pytest.raises(UserError, match="unknown policy"):
+        get_policy_class("squashed", ["MlpPolicy"])  # type: ignore[arg-type]
 
 
 def test_an_agent_learns_with_the_public_class() -> None:

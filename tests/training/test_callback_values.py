@@ -116,13 +116,18 @@ def test_changing_stored_actions_is_an_error() -> None:
         DQN("MlpPolicy", "CartPole-v1").learn(10, callback=change)
 
 
-def test_assigned_progress_moves_the_schedules_until_learn() -> None:
+def test_assigned_progress_holds_until_the_next_step() -> None:
     model = A2C("MlpPolicy", "CartPole-v1", learning_rate=lambda left: left)
     model._current_progress_remaining = 0.25
     assert model.set_learning_rate(model.policy.optimizer, model.counters) == 0.25
     model._update_current_progress_remaining(30, 60)
     assert model._current_progress_remaining == 0.5
-    model.learn(20)
-    assert model._current_progress_remaining == 0.0
+    seen: list[float] = []
+    model._current_progress_remaining = 1.0
+    model.learn(20, callback=lambda values, _: seen.append(values["self"]._current_progress_remaining))
+    assert seen[9] == 0.5 and model._current_progress_remaining == 0.0
+    dqn = DQN("MlpPolicy", "CartPole-v1", exploration_fraction=1.0, exploration_final_eps=0.0)
+    dqn._update_current_progress_remaining(50, 100)
+    assert dqn.exploration_rate == 0.5
     model._total_timesteps = 40
     assert model._current_progress_remaining == 0.5

@@ -59,6 +59,7 @@ def test_success_is_logged_and_written(model: Any, make_env: Any, tmp_path: Path
     model.learn(4, callback)
     assert model.recorder.dumps[0][1]["eval/success_rate"] == 0.5
     assert np.load(tmp_path / "evaluations.npz")["successes"].tolist() == [[True, False]]
+    assert callback._is_success_buffer == [True, False]
     assert "Success rate: 50%" in capsys.readouterr().out
 
 

@@ -260,7 +260,7 @@ class DQN(OffPolicyAlgorithm):
         """The current probability of a random action; an assigned value holds until the next step."""
         if self._assigned_rate is not None and self._assigned_rate[0] == self.counters.num_timesteps:
             return self._assigned_rate[1]
-        return self.exploration_schedule(self.counters.progress_remaining)
+        return self.exploration_schedule(self._current_progress_remaining)
 
     @exploration_rate.setter
     def exploration_rate(self, value: float) -> None:

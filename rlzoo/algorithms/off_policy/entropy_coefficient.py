@@ -57,9 +57,9 @@ def initial_coefficient(ent_coef: float | str) -> float:
     What follows a second underscore is ignored, as in stable-baselines3: `auto_0.1_0.05` is `auto_0.1`.
     """
     text = str(ent_coef)
-    number = text.split("_")[1] if text.startswith("auto_") else text
     try:
-        initial = 1.0 if text == "auto" else float(number)
+        first, *_ = [1.0] if text == "auto" else map(float, text.removeprefix("auto_").split("_"))
+        initial = first
     except ValueError:
         initial = math.nan
     if not 0 <= initial < math.inf or (initial == 0 and is_learned(ent_coef)):

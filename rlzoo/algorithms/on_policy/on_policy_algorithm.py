@@ -114,8 +114,7 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
         made.algorithm = weakref.ref(self)
         if self.keeps_raw_rollouts and (normalizer := ExperienceNormalizer.of(env)) is not None:
             made.raw = RawRollout(made.n_steps, normalizer)
-        last = self.last_rollout  # callbacks may hold it
-        return last.become(made) if type(last) is type(made) else made
+        return made
 
     def act(self, inputs: PolicyInput) -> PolicyOutput:
         self.refresh_noise(inputs.step)
