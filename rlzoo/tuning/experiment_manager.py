@@ -235,7 +235,7 @@ class ExperimentManager:
     def hyperparameters_optimization(self) -> optuna.Study:
         """Search for hyperparameters as `rlzoo optimize` does, and return the study.
 
-        :raises UserError: a subclass has an `objective` of its own
+        :raises UserError: a subclass defines `objective`
         :raises RunFailed: no trial is complete
         """
         if hasattr(self, "objective"):
