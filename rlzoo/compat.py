@@ -70,6 +70,11 @@ class AliasModule(ModuleType):
         setattr(self, name, value)
         return value
 
+    def __setattr__(self, name: str, value: object) -> None:
+        """Keep a function of a package, such as `load_from_hub`, where its submodule has the same name."""
+        if not (isinstance(value, ModuleType) and name in STAR.get(self.__name__, "").split()):
+            super().__setattr__(name, value)
+
     def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
         """Pickle by name, as other modules are."""
         return importlib.import_module, (self.__name__,)

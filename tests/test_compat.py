@@ -122,6 +122,7 @@ def test_names_of_huggingface_sb3(aliases):
     assert huggingface_sb3.load_from_hub is rlzoo.load_from_hub
     assert huggingface_sb3.push_to_hub is rlzoo.push_to_hub
     assert importlib.import_module("huggingface_sb3.load_from_hub").load_from_hub is rlzoo.load_from_hub
+    assert huggingface_sb3.load_from_hub is rlzoo.load_from_hub  # still
     assert huggingface_sb3.package_to_hub.__module__ == "rlzoo.hub.huggingface_sb3"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,6 @@ from rlzoo.buffers.samples import (
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import gae
 
-Kind = TypeVar("Kind", bound="RolloutArrays")
 Values: TypeAlias = "torch.Tensor | npt.ArrayLike"
 Samples: TypeAlias = (
     RolloutBufferSamples
@@ -119,13 +118,6 @@ class RolloutArrays(BaseBuffer):
 
     def size(self) -> int:
         return self.pos
-
-    def become(self: Kind, other: Kind) -> Kind:
-        """Take over the arrays and settings of an empty buffer; returns this one."""
-        if other is not self:
-            vars(self).clear()
-            vars(self).update(vars(other))
-        return self
 
     def reset(self) -> None:
         """Clear the buffer without freeing its memory."""

@@ -140,6 +140,17 @@ class RolloutBuffer(RolloutArrays):
         RolloutBuffer.__init__(made, n_steps, *spaces_, self.device, self.gae_lambda, self.gamma, n_envs)
         return made
 
+    def in_place_of(self, last: RolloutBuffer | None) -> RolloutBuffer:
+        """Return the buffer of the last training, which callbacks may hold, with what this empty one has.
+
+        Where there is none, or it is of another class, this one is returned.
+        """
+        if last is self or type(last) is not type(self):
+            return self
+        vars(last).clear()
+        vars(last).update(vars(self))
+        return last
+
     def start(self, obs: Obs) -> None:
         """Start a new rollout from the current observations."""
         self._finals.clear()

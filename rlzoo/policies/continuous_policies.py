@@ -92,21 +92,21 @@ class ContinuousPolicy(BasePolicy):
         self.action_dim = int(np.prod(action_space.shape or ()))
         self.pi_arch, self.qf_arch = self._architecture(net_arch)
         self._build(lr_schedule)
+        as_critics(self.critic, share_features_extractor)
+        if self.with_target_critics:
+            as_critics(self.critic_target, False)
         for target in self.targets():
             target.requires_grad_(False)
 
     def _build(self, lr_schedule: Callable[[float], float]) -> None:
         """Make the networks; scripts for stable-baselines3 override it."""
-        shared = self.share_features_extractor
         self.actor = self.own("actor", self.make_actor())
-        extractor = self.actor.features_extractor if shared else None
-        critic = as_critics(self.make_critic(features_extractor=extractor), shared)
-        self.critic: Critics = self.own("critic", critic)
+        extractor = self.actor.features_extractor if self.share_features_extractor else None
+        self.critic: Critics = self.own("critic", self.make_critic(features_extractor=extractor))
         if self.with_target_actor:
             self.actor_target = self.own("actor_target", self.make_actor(features_extractor=None))
         if self.with_target_critics:
-            target_critic = as_critics(self.make_critic(features_extractor=None), False)
-            self.critic_target: Critics = self.own("critic_target", target_critic)
+            self.critic_target: Critics = self.own("critic_target", self.make_critic(features_extractor=None))
 
     @property
     def actor_kwargs(self) -> dict[str, Any]:

@@ -58,7 +58,8 @@ class MaskableActorCriticPolicy(ActorCriticPolicy):
         """Let a `get_distribution` that scripts for sb3-contrib override decide what `predict` does."""
         super().__init_subclass__(**kwargs)
         own = vars(cls).keys()
-        if not cls.__module__.startswith("rlzoo.") and "get_distribution" in own and "forward" not in own:
+        decides = "get_distribution" in own and not {"act", "forward"} & own
+        if decides and not cls.__module__.startswith("rlzoo."):
             cls.act = _act_by_distribution  # type: ignore[assignment, method-assign]
 
     def _build(self, lr_schedule: Callable[[float], float]) -> None:

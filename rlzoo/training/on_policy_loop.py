@@ -24,8 +24,8 @@ def on_policy(algorithm: OnPolicyLearner, env: VecEnv, callback: BaseCallback, l
     :param log_interval: iterations between two dumps of metrics
     """
     counters, ranks = algorithm.counters, algorithm.ranks
-    made, last = algorithm.make_rollout_buffer(env), algorithm.last_rollout  # callbacks may hold the last one
-    algorithm.last_rollout = rollout = last.become(made) if type(last) is type(made) else made
+    rollout = algorithm.make_rollout_buffer(env).in_place_of(algorithm.last_rollout)
+    algorithm.last_rollout = rollout
     if algorithm.collector.saved_rollout:
         resume_rollout(algorithm, rollout)
     locals_ = LoopLocals(algorithm, callback, log_interval, rollout_buffer=rollout)

@@ -91,8 +91,8 @@ def on_policy(algorithm: OnPolicyCollector, env: VecEnv, callback: BaseCallback,
     check_collection(algorithm, env)
     counters = algorithm.counters
     algorithm.collector.take_rollout()  # a part of one in a checkpoint
-    made, last = algorithm.make_rollout_buffer(env), algorithm.last_rollout  # callbacks may hold the last one
-    algorithm.last_rollout = rollout = last.become(made) if type(last) is type(made) else made
+    rollout = algorithm.make_rollout_buffer(env).in_place_of(algorithm.last_rollout)
+    algorithm.last_rollout = rollout
     locals_ = LoopLocals(algorithm, callback, log_interval, rollout_buffer=rollout)
     metrics: Metrics = {}
     try:

@@ -107,6 +107,18 @@ def test_maskable_policy_predicts_by_what_it_overrides(method):
     assert model.predict(np.zeros((4, 2), np.float32), action_masks=masks)[0].tolist() == [0] * 4
 
 
+def test_own_act_of_a_maskable_policy_decides():
+    class Own(MaskableActorCriticPolicy):
+        def get_distribution(self, obs, action_masks=None):
+            raise AssertionError
+
+        def act(self, obs, deterministic=False, action_masks=None):
+            return torch.ones(len(obs), dtype=torch.int64)
+
+    model = MaskablePPO(Own, InvalidActions())
+    assert model.predict(np.zeros((3, 2), np.float32))[0].tolist() == [1] * 3
+
+
 @pytest.mark.parametrize(("learner", "base"), [(SAC, SACPolicy), (TD3, TD3Policy)])
 def test_own_build_makes_the_networks(learner, base):
     class Own(base):
@@ -117,6 +129,31 @@ def test_own_build_makes_the_networks(learner, base):
     model = learner(Own, "Pendulum-v1", learning_rate=0.003, learning_starts=8, buffer_size=100).learn(16)
     assert model.policy.further.out_features == 3 and model.n_updates > 0
     assert not any(parameter.requires_grad for parameter in model.critic_target.parameters())
+
+
+def test_build_may_make_networks_of_its_own():
+    class Small(nn.Module):
+        def __init__(self, n_inputs):
+            super().__init__()
+            self.net = nn.Linear(n_inputs, 1)
+
+        def forward(self, obs, *actions):
+            out = self.net(torch.cat([obs, *actions], dim=1))
+            return (out,) if actions else out.tanh()
+
+    class Own(TD3Policy):
+        def _build(self, lr_schedule):
+            self.actor, self.actor_target = Small(3), Small(3)
+            self.critic, self.critic_target = Small(4), Small(4)
+            self.actor_target.load_state_dict(self.actor.state_dict())
+            self.critic_target.load_state_dict(self.critic.state_dict())
+
+    model = TD3(Own, "Pendulum-v1", learning_starts=8, batch_size=8, buffer_size=100)
+    before = [p.clone() for p in (*model.actor.parameters(), *model.critic.parameters())]
+    model.learn(24)
+    after = [*model.actor.parameters(), *model.critic.parameters()]
+    assert type(model.actor).__name__ == "Small"
+    assert all(not torch.equal(old, new) for old, new in zip(before, after, strict=True))
 
 
 @pytest.mark.parametrize("share", [True, False])

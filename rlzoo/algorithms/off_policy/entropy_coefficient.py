@@ -58,8 +58,7 @@ def initial_coefficient(ent_coef: float | str) -> float:
     """
     text = str(ent_coef)
     try:
-        first, *_ = [1.0] if text == "auto" else map(float, text.removeprefix("auto_").split("_"))
-        initial = first
+        initial, *_ = map(float, ["1"] if text == "auto" else text.removeprefix("auto_").split("_"))
     except ValueError:
         initial = math.nan
     if not 0 <= initial < math.inf or (initial == 0 and is_learned(ent_coef)):

@@ -283,7 +283,7 @@ class OffPolicyAlgorithm(OffPolicyCollection, Algorithm):
         self.require_trainable()
         if not self.replay_buffer.can_sample():
             raise UserError("the replay buffer has nothing to sample: fill it before train()")
-        self.replay_buffer.progress = 1 - self.counters.progress_remaining
+        self.replay_buffer.progress = 1 - self._current_progress_remaining
         history = take_gradient_steps(self, gradient_steps, batch_size or self.config.batch_size)
         record_metrics(self, self.summarise(history, self.counters) if history else {})
 
