@@ -218,7 +218,8 @@ def test_pop_art_preserves_all_values(policy):
 
     for target in (torch.randn(BATCH) * 100 + 1000, torch.randn(BATCH) - 500):
         outputs, before = values()
-        pop_art(model.returns, target, model.last_layers)
+        last_layers = [critic.layers[-1] for critic in critics]
+        pop_art(model.returns, target, last_layers)
         new_outputs, after = values()
         for old, new, output, new_output in zip(before, after, outputs, new_outputs, strict=True):
             torch.testing.assert_close(new, old, atol=1e-3, rtol=1e-4)

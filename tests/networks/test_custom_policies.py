@@ -11,6 +11,7 @@ from torch import nn
 from rlzoo import (
     A2C,
     ARS,
+    DDPG,
     PPO,
     SAC,
     TD3,
@@ -219,7 +220,7 @@ def policy_with(base, critic):
 
 
 @pytest.mark.parametrize("critic", [OwnCritic, PlainCritic, ContinuousCritic])
-@pytest.mark.parametrize(("learner", "base"), [(SAC, SACPolicy), (TD3, TD3Policy)])
+@pytest.mark.parametrize(("learner", "base"), [(SAC, SACPolicy), (TD3, TD3Policy), (DDPG, TD3Policy)])
 def test_own_critics_are_trained(learner, base, critic, tmp_path):
     kwargs = {
         "learning_starts": 10,
@@ -242,6 +243,15 @@ def test_own_critics_are_trained(learner, base, critic, tmp_path):
         torch.stack(values), model.critic.all_values(obs, actions)
     )
     torch.testing.assert_close(model.critic.first_values(obs, actions), values[0])
+
+
+@pytest.mark.parametrize(
+    "setting", [{"enable_popart": True, "normalize_returns": True}, {"critic_l2_reg": 0.1}]
+)
+def test_ddpg_refuses_settings_that_own_critics_cannot_follow(setting):
+    message = f"{next(iter(setting))} needs rlzoo's critics; the last layer of PlainCritic is not known"
+    with pytest.raises(UserError, match=message):
+        DDPG(policy_with(TD3Policy, PlainCritic), "Pendulum-v1", **setting)
 
 
 def test_critic_that_returns_no_tuple_is_told():

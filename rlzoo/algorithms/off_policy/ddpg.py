@@ -37,7 +37,7 @@ from rlzoo.core.action_noise import ActionNoise, AdaptiveParamNoiseSpec
 from rlzoo.core.errors import UserError
 from rlzoo.core.schedules import Counters
 from rlzoo.core.types import Metrics, PolicyInput, PolicyOutput, TensorObs
-from rlzoo.networks.ensemble import EnsembleLinear
+from rlzoo.networks.ensemble import EnsembleLinear, EnsembleMlp
 from rlzoo.networks.parameter_noise import ParameterNoise, action_distance
 from rlzoo.networks.running_normalizer import (
     NormalizedExtractor,
@@ -255,22 +255,38 @@ class DDPG(ActorCriticAlgorithm):
             self.normalizer = ObservationNormalizer(self.observation_space, *config.observation_range)
             self._show_normalized(self.normalizer.to(self.device))
         super().setup_optimizers()
-        self.last_layers = [
-            cast(EnsembleLinear, critic.layers[-1]) for critic in (policy.critic, policy.critic_target)
-        ]
+        if config.enable_popart or config.critic_l2_reg:
+            self._last_layers()  # refuses critics that have none
         self.parameter_noise: ParameterNoise | None = None
         if config.param_noise is not None:
             shared = [] if self.normalizer is None else [self.normalizer]
             self.parameter_noise = ParameterNoise(policy.actor, config.param_noise, shared)
 
+    def _last_layers(self) -> list[EnsembleLinear]:
+        """Return the last layer of the critic and of its target.
+
+        :raises UserError: if the critics are the user's own
+        """
+        critics = [
+            critic
+            for critic in (self.policy.critic, self.policy.critic_target)
+            if isinstance(critic, EnsembleMlp)
+        ]
+        if not critics:
+            setting = "enable_popart" if self.config.enable_popart else "critic_l2_reg"
+            raise UserError(
+                f"{setting} needs rlzoo's critics; the last layer of "
+                f"{type(self.policy.critic).__name__} is not known"
+            )
+        return [cast(EnsembleLinear, critic.layers[-1]) for critic in critics]
+
     def _hidden_weights(self) -> list[torch.Tensor]:
         """Return matrices that the critic's loss changes, but for those of the last layer."""
+        last = self._last_layers()
         learned = {id(parameter) for parameter in self.critic_flat.parameters}
         kinds = (EnsembleLinear, nn.Linear, nn.Conv2d)
         layers = [part for part in self.policy.critic.modules() if isinstance(part, kinds)]
-        return [
-            layer.weight for layer in layers if layer not in self.last_layers and id(layer.weight) in learned
-        ]
+        return [layer.weight for layer in layers if layer not in last and id(layer.weight) in learned]
 
     def _show_normalized(self, normalizer: ObservationNormalizer) -> None:
         """Put one normaliser before the feature extractors of all networks."""
@@ -318,7 +334,7 @@ class DDPG(ActorCriticAlgorithm):
 
         target = ddpg_target(policy, batch, self.returns, config.reward_scale)
         if config.enable_popart:
-            pop_art(self.returns, target, self.last_layers)
+            pop_art(self.returns, target, self._last_layers())
         elif config.normalize_returns:
             self.returns.update(target)
         outputs = policy.critic.all_values(batch.observations, batch.actions)[..., 0]
