@@ -144,13 +144,9 @@ def neighbours(count: int, seconds: float) -> Iterator[None]:
 
 def measure(name: str, side: str, python: str, seconds: float, count: int) -> dict[str, Any]:
     """Run one side of a case beside `count` busy processes."""
-    from rlzoo.cli.main import SPIN_COUNT
-
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_", "MKL_"))}
     if side in SIDES[:3]:
         environment["PYTHONPATH"] = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
-    if side == "adaptive":  # as the command line sets it
-        environment["GOMP_SPINCOUNT"] = SPIN_COUNT
     spec = {key: value for key, value in CASES[name].items() if key != "sides"}
     command = [python, str(Path(__file__).resolve()), "--work", json.dumps([spec, side, seconds])]
     with neighbours(count, LIMIT + 10):

@@ -158,6 +158,7 @@ class ThreadTuner:
         self.set_threads = set_threads or WorkerThreads()
         self.idle_cores = idle_cores or IdleCores()
         self.threads = 1  # the present choice
+        self.tried = {1}  # the first step with another number starts worker threads, or compiles
         self.seconds: dict[int, float] = {}  # spent in steps, by their number of threads
         self.n_timed = 0  # of steps inside of each other only the innermost are timed
         self.trial: Trial | None = None
@@ -231,11 +232,14 @@ class ThreadTuner:
         self.seconds[threads] = self.seconds.get(threads, 0.0) + seconds
         if self.to_skip[phase]:
             self.to_skip[phase] -= 1
-        elif self.trial is not None:
-            if phase == self.trial.phase and self.trial.is_over_after(seconds):
-                self._decide(self.trial, now)
-        else:
+            return
+        if self.trial is not None and phase == self.trial.phase and threads not in self.tried:
+            self.tried.add(threads)
+            return
+        if self.trial is None:
             self._watch(phase, seconds, now)
+        elif phase == self.trial.phase and self.trial.is_over_after(seconds):
+            self._decide(self.trial, now)
 
     def _watch(self, phase: str, seconds: float, now: float) -> None:
         window = self.windows.setdefault(phase, deque(maxlen=WINDOW))
@@ -399,12 +403,9 @@ class Threaded:
             return
         before = torch.get_num_threads()
         limit = min(before, thread_limit()) if self.num_threads is None and is_wide(model) else 1
-        fixed = self.num_threads or 1
-        if self.compile_networks:  # a program is for one number of threads
-            fixed, limit = self.num_threads or limit, 1
         if limit != self.threads.limit:  # else its measurements hold on
             self.threads = ThreadTuner(limit, ("update", "act") if has_images(model) else ("update",))
-        WorkerThreads()(fixed)
+        WorkerThreads()(self.num_threads or 1)
         try:
             yield
         finally:

@@ -37,12 +37,6 @@ SYSTEM_ERRORS = (
     errno.ENAMETOOLONG, errno.ENOLCK, errno.EMFILE, errno.ENFILE, errno.ESTALE,
 )  # fmt: skip
 """Errors of the operating system that are not bugs of rlzoo: full disks, missing permissions."""
-SPIN_COUNT = "10000"
-"""Spin time of PyTorch's OpenMP threads before they sleep: 0.3 ms instead of 10 ms.
-
-On busy cores a gradient step with two threads took 12-32 ms instead of 50-270 ms, so trying more threads
-costs less (see `rlzoo.accel.threads`).
-"""
 FIRST_WORDS = (*dict.fromkeys(name.partition(" ")[0] for name in COMMANDS), "--help", "--version")
 
 
@@ -90,8 +84,6 @@ def dispatch(arguments: list[str]) -> int:
         return 0
     _check_working_directory()
     name, rest = command_of(arguments)
-    if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
     command = load_command(name)
     args = build(name, command).parse_args(rest)
     if hasattr(args, "n_procs"):

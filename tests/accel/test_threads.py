@@ -60,6 +60,21 @@ def test_two_threads_are_taken_on_a_free_machine():
     assert machine.tuner.threads == 2
 
 
+def test_compiling_for_a_count_does_not_decide_its_trial():
+    machine = Machine(free)
+    compiled = []
+
+    def seconds(n, t):
+        if n == machine.used == 2 and not compiled:  # in the first step with two threads
+            compiled.append(t)
+            return 2.0
+        return free(n, t)
+
+    machine.seconds = seconds
+    machine.run(3.0)
+    assert compiled and machine.tuner.threads == 2
+
+
 def test_one_thread_is_kept_on_a_busy_machine():
     machine = Machine(busy, idle=0.0)
     machine.run(1.0)
@@ -287,6 +302,14 @@ def test_wide_networks_are_timed_unless_pinned(two_threads, monkeypatch, num_thr
     model.num_threads = num_threads
     model.learn(13)
     assert model.threads.limit == limit and bool(model.threads.seconds) == (limit > 1)
+
+
+def test_compiled_steps_are_timed_too(two_threads, monkeypatch):
+    monkeypatch.setattr(threads, "thread_limit", lambda: 2)
+    model = SAC("MlpPolicy", "Pendulum-v1", learning_starts=10)
+    model.compile_networks = True
+    with model.training_threads():
+        assert model.threads.limit == 2 and torch.get_num_threads() == 1
 
 
 def test_initial_parameters_do_not_depend_on_threads():

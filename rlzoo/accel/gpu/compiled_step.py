@@ -189,8 +189,9 @@ class CompiledStep:
             return result
 
         options: dict[str, Any] = {
-            "fallback_random": True
-        }  # the random numbers of steps that are not compiled
+            "fallback_random": True,  # the random numbers of steps that are not compiled
+            "cpp.dynamic_threads": model.threads.is_active,  # else C++ is compiled for each number of threads
+        }
         self.compiled = torch.compile(gradient_step, dynamic=False, options=options)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> None:
