@@ -158,9 +158,9 @@ class ThreadTuner:
         self.set_threads = set_threads or WorkerThreads()
         self.idle_cores = idle_cores or IdleCores()
         self.threads = 1  # the present choice
-        self.tried = {1}  # the first step with another number starts worker threads, or compiles
         self.seconds: dict[int, float] = {}  # spent in steps, by their number of threads
         self.n_timed = 0  # of steps inside of each other only the innermost are timed
+        self.ignored = False  # whether the present step is not to be judged
         self.trial: Trial | None = None
         self.windows: dict[str, deque[float]] = {}
         self.usual: dict[str, float] = {}
@@ -213,6 +213,10 @@ class ThreadTuner:
                 self.set_threads(before)
             self.record("update", seconds)
 
+    def ignore_step(self) -> None:
+        """Leave the present step out: it compiles, once for each number of threads."""
+        self.ignored = True
+
     def _enter(self) -> int:
         """Set the number of threads of a step; return what it was before."""
         before = torch.get_num_threads()
@@ -228,13 +232,13 @@ class ThreadTuner:
         if self.began is None:
             self.began = self.next_up = now
             self.idle_cores()  # measures from now on
+        if self.ignored:
+            self.ignored = False
+            return
         threads = self.trial.threads if self.trial else self.threads
         self.seconds[threads] = self.seconds.get(threads, 0.0) + seconds
         if self.to_skip[phase]:
             self.to_skip[phase] -= 1
-            return
-        if self.trial is not None and phase == self.trial.phase and threads not in self.tried:
-            self.tried.add(threads)
             return
         if self.trial is None:
             self._watch(phase, seconds, now)

@@ -60,19 +60,21 @@ def test_two_threads_are_taken_on_a_free_machine():
     assert machine.tuner.threads == 2
 
 
-def test_compiling_for_a_count_does_not_decide_its_trial():
-    machine = Machine(free)
-    compiled = []
+def test_steps_that_compile_do_not_decide_a_trial():
+    machine, compiled = Machine(free), set()
 
-    def seconds(n, t):
-        if n == machine.used == 2 and not compiled:  # in the first step with two threads
-            compiled.append(t)
-            return 2.0
-        return free(n, t)
+    def work(kind):
+        if (machine.used, kind) in compiled:
+            machine.now += free(machine.used, 0.0)
+        else:
+            compiled.add((machine.used, kind))
+            machine.tuner.ignore_step()
+            machine.now += 2.0
 
-    machine.seconds = seconds
-    machine.run(3.0)
-    assert compiled and machine.tuner.threads == 2
+    for step in range(100):
+        machine.tuner.call("update", work, step % 2)  # as with delayed updates of the actor
+    assert len(compiled) == 4 and machine.tuner.threads == 2
+    assert sum(machine.tuner.seconds.values()) == pytest.approx(machine.now - machine.start - 8.0)
 
 
 def test_one_thread_is_kept_on_a_busy_machine():

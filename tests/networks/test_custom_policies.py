@@ -249,8 +249,8 @@ def test_own_critics_are_trained(learner, base, critic, tmp_path):
     "setting", [{"enable_popart": True, "normalize_returns": True}, {"critic_l2_reg": 0.1}]
 )
 def test_ddpg_refuses_settings_that_own_critics_cannot_follow(setting):
-    message = f"{next(iter(setting))} needs rlzoo's critics; the last layer of PlainCritic is not known"
-    with pytest.raises(UserError, match=message):
+    message = "needs the critics that rlzoo makes; the last layer of PlainCritic is not known"
+    with pytest.raises(UserError, match=f"{next(iter(setting))} {message}"):
         DDPG(policy_with(TD3Policy, PlainCritic), "Pendulum-v1", **setting)
 
 

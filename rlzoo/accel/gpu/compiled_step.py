@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch._dynamo import config as dynamo
 from torch._dynamo.exc import BackendCompilerFailed
+from torch._dynamo.utils import counters
 from torch._inductor.exc import InductorError
 
 from rlzoo.accel.gpu.capturable import capturable, is_known, network_optimizers_of, release
@@ -173,7 +174,8 @@ class CompiledStep:
     """
 
     def __init__(self, model: Any) -> None:
-        self.name, self.device = type(model).__name__, model.device
+        self.model, self.name, self.device = model, type(model).__name__, model.device
+        self.any_threads: bool = model.threads.is_active  # else C++ is compiled for each number of threads
         self.network_optimizers = network_optimizers_of(model)
         self.groups = [optimizer.parameters for optimizer in self.network_optimizers]
         self.optimizers = [optimizer.owner.optimizer for optimizer in self.network_optimizers]
@@ -190,7 +192,7 @@ class CompiledStep:
 
         options: dict[str, Any] = {
             "fallback_random": True,  # the random numbers of steps that are not compiled
-            "cpp.dynamic_threads": model.threads.is_active,  # else C++ is compiled for each number of threads
+            "cpp.dynamic_threads": self.any_threads,
         }
         self.compiled = torch.compile(gradient_step, dynamic=False, options=options)
 
@@ -198,7 +200,12 @@ class CompiledStep:
         """Return None: the copy of an agent has other parameters."""
 
     def is_for(self, model: Any) -> bool:
-        """Return whether a model still has the parameters and optimisers that the step was compiled for."""
+        """Return whether a model still has the parameters and optimisers that the step was compiled for.
+
+        Nor may the number of threads have become one that is chosen, or a fixed one.
+        """
+        if model.threads.is_active != self.any_threads:
+            return False
         present = network_optimizers_of(model)
         parts = [part for optimizer in present for part in (optimizer.parameters, optimizer.owner.optimizer)]
         known = [part for pair in zip(self.groups, self.optimizers, strict=True) for part in pair]
@@ -215,13 +222,17 @@ class CompiledStep:
             name: torch.full((), value, device=self.device) if isinstance(value, float) else value
             for name, value in arguments.items()
         }
+        n_programs = counters["stats"]["unique_graphs"]
         try:
-            return self.compiled(batch, **given)
+            result = self.compiled(batch, **given)
         except (BackendCompilerFailed, InductorError) as error:
             raise UserError(
                 f"the gradient step of {self.name} cannot be compiled here; train without compile."
                 f" The compiler says: {str(error).strip().splitlines()[0]}"
             ) from error
+        if counters["stats"]["unique_graphs"] > n_programs:
+            self.model.threads.ignore_step()  # its time says nothing of the number of threads
+        return result
 
 
 def detach_tensors(distribution: Any) -> None:

@@ -275,7 +275,7 @@ class DDPG(ActorCriticAlgorithm):
         if not critics:
             setting = "enable_popart" if self.config.enable_popart else "critic_l2_reg"
             raise UserError(
-                f"{setting} needs rlzoo's critics; the last layer of "
+                f"{setting} needs the critics that rlzoo makes; the last layer of "
                 f"{type(self.policy.critic).__name__} is not known"
             )
         return [cast(EnsembleLinear, critic.layers[-1]) for critic in critics]
