@@ -193,17 +193,13 @@ class FlatParameters(ParameterGroup):
 
         made.step = MethodType(step_on_all, made)  # type: ignore[method-assign]
 
-    @torch.no_grad()
     def _collect_gradients(self) -> None:
         """Take over gradients that a script has put, or left out, where the vector's belong."""
         for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
-            if parameter.grad is gradient:
-                continue
-            if parameter.grad is None:
-                gradient.zero_()
-            else:
-                gradient.copy_(parameter.grad)
-            parameter.grad = gradient
+            if parameter.grad is not gradient:
+                with torch.no_grad():
+                    gradient.zero_() if parameter.grad is None else gradient.copy_(parameter.grad)
+                parameter.grad = gradient
 
     def zero_grad(self) -> None:
         """Set every gradient to zero, in place; reattach those that another optimiser set to None.
@@ -222,14 +218,16 @@ class FlatParameters(ParameterGroup):
         for parameter in self.frozen:
             parameter.grad.zero_()  # type: ignore[union-attr]
 
-    @torch.no_grad()
     def gather(self) -> None:
         """Copy parameters whose memory was replaced, as by `parameter.data = values`, into the vector.
 
         :raises RuntimeError: they were moved to another device or number type, so that steps would be lost
         """
-        if [parameter.data_ptr() for parameter in self.parameters] == self._places:
-            return
+        if [parameter.data_ptr() for parameter in self.parameters] != self._places:
+            self._gather_moved()
+
+    @torch.no_grad()
+    def _gather_moved(self) -> None:
         values = self._vector.split([parameter.numel() for parameter in self.parameters])
         places = zip(self.parameters, self._places, values, strict=True)
         moved = [(p, p.detach().clone(), value) for p, place, value in places if p.data_ptr() != place]
