@@ -138,7 +138,7 @@ class ThreadTuner:
       are enough for, and otherwise once in 16 to 64 seconds.
 
     Trials begin only while all of them together have cost less than 0.5% of the training time; those after a
-    sudden slowdown are free to begin.
+    sudden slowdown are free to begin. Steps that compile are left out of trials, and of their cost.
 
     :param limit: the most threads; 1: no step is timed
     :param phases: what is timed and may use more threads: `"update"`, `"act"`

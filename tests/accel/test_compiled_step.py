@@ -14,6 +14,7 @@ import rlzoo
 from rlzoo.accel.flat_parameters import parameter_group
 from rlzoo.accel.gpu.capturable import capturable
 from rlzoo.accel.gpu.compiled_step import TracedParameters, compiled
+from rlzoo.accel.threads import ThreadTuner
 from rlzoo.core.errors import UserError
 from rlzoo.core.runtime import get_rng_state, set_rng_state
 
@@ -141,6 +142,28 @@ def test_second_training_uses_the_compiled_step_again(uncompiled: None) -> None:
     assert model.learn(40, reset_num_timesteps=False).compiled_step is step and step is not None
     model.policy = make("DQN").policy
     assert model.learn(40).compiled_step is not step
+
+
+def test_step_for_a_fixed_number_of_threads_is_not_adapted(
+    uncompiled: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = make("DQN")
+    model.compile_networks = True
+    step = model.learn(40).compiled_step
+    assert step.is_for(model)
+    monkeypatch.setattr(ThreadTuner, "is_active", True)
+    assert not step.is_for(model)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+def test_steps_that_compile_are_told_to_the_tuner(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    model = make("TD3")
+    model.compile_networks = True
+    monkeypatch.setattr(ThreadTuner, "ignore_step", lambda tuner: told.append(model.n_updates))
+    assert model.learn(60).n_updates > 10
+    assert told == [1, 2]  # without and with the actor
 
 
 @pytest.mark.parametrize(

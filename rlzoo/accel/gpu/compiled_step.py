@@ -202,7 +202,7 @@ class CompiledStep:
     def is_for(self, model: Any) -> bool:
         """Return whether a model still has the parameters and optimisers that the step was compiled for.
 
-        Nor may the number of threads have become one that is chosen, or a fixed one.
+        Nor does it fit where the number of threads was fixed and is adapted now, or the other way round.
         """
         if model.threads.is_active != self.any_threads:
             return False
