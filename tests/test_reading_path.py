@@ -16,7 +16,12 @@ PAGE = ROOT / "docs" / "developing" / "reading_path.md"
 MAX_HOPS = 5  # calls from the command's `run` to the algorithm's `update`
 MAX_FILES = 8
 MAX_LINES = 1_400
-DECORATION = {"rlzoo/cli/main.py", "rlzoo/accel/threads.py", "rlzoo/accel/flat_parameters.py"}
+DECORATION = {
+    "rlzoo/cli/main.py",
+    "rlzoo/accel/fast_mlp.py",
+    "rlzoo/accel/flat_parameters.py",
+    "rlzoo/accel/threads.py",
+}
 MAX_EXECUTED = 45  # files with a function that runs before the first gradient, imports left out
 MAX_JUMPS = 150  # calls of a function of another file, each counted once, until the model is built
 

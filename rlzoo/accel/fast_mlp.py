@@ -3,11 +3,8 @@
 On networks of 64 units and a few rows, calling modules costs about as much as their arithmetic, and a
 backward pass spends more time in autograd's engine than in matrix products.
 
-    fast_forward    no gradients: the arithmetic of the layers, without calling the modules
-    fast_mlp        with gradients: the whole network is one node of the graph (`MLPFunction`)
-    fast_backward   gradients of a loss that reaches such a network through a plain chain of operations: the
-                    derivative of each operation is called directly, and the network writes its gradients in
-                    place
+    fast_forward    the arithmetic of the layers, without calling the modules
+    Tape            for gradients: keeps what `fast_forward` computes, and passes gradients back through it
 
 Layers of other kinds, hooks and `torch.jit.trace` fall back to PyTorch, as everything does with
 `RLZOO_PLAIN=1`.
@@ -15,7 +12,8 @@ Layers of other kinds, hooks and `torch.jit.trace` fall back to PyTorch, as ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import torch
@@ -27,10 +25,12 @@ from rlzoo.accel.switch import enabled
 is_compiled = torch.compiler.is_dynamo_compiling
 """Whether `torch.compile` follows the code at present: it needs the plain modules."""
 FAST = enabled("fast_mlp")
-ONE = torch.ones(())
 
 FORWARD: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {nn.Tanh: torch.tanh, nn.ReLU: torch.relu}
 """Output of an activation from its input."""
+
+IN_PLACE: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {nn.Tanh: torch.tanh_, nn.ReLU: torch.relu_}
+"""The same, in the memory of the input: what is computed next finds more of its data in the cache."""
 
 BACKWARD: dict[type[nn.Module], Callable[[Tensor, Tensor], Tensor]] = {
     nn.Tanh: torch.ops.aten.tanh_backward.default,
@@ -51,194 +51,181 @@ CHAIN = frozenset(
         "ViewBackward0",
     }
 )
-"""Operations between a network and a loss that `fast_backward` knows how to call."""
+"""Operations between a network and a loss that `Tape` knows how to call."""
+
+
+class _Recording(threading.local):
+    tape: Tape | None = None
+
+
+_recording = _Recording()
 
 
 def fast_forward(network: nn.Module, x: Tensor) -> Tensor:
-    """Return `network(x)`; without gradients, plain layers are evaluated without calling the modules.
+    """Return `network(x)`; plain layers are evaluated without calling the modules.
 
-    Under `torch.jit.trace` all modules are called: it compares a graph with gradients and one without.
+    With gradients that takes a `Tape` that records. Under `torch.jit.trace` all modules are called: it
+    compares a graph with gradients and one without.
     """
-    if not FAST or torch.is_grad_enabled() or is_hooked(network) or torch.jit.is_tracing() or is_compiled():
+    with_gradients = torch.is_grad_enabled()
+    if not FAST or (with_gradients and _recording.tape is None):
         return cast(Tensor, network(x))
-    for layer in network if type(network) is nn.Sequential else (network,):
+    if is_hooked(network) or torch.jit.is_tracing() or is_compiled():
+        return cast(Tensor, network(x))
+    if with_gradients:
+        return cast(Tape, _recording.tape).evaluate(network, x)
+    is_ours = False
+    for layer in layers_of(network):
         kind = type(layer)
         if is_hooked(layer):
-            x = layer(x)
+            x, is_ours = layer(x), False
         elif kind is nn.Linear:
             weights = parameters_of(layer)
-            x = F.linear(x, cast(Tensor, weights["weight"]), weights["bias"])
+            x, is_ours = F.linear(x, cast(Tensor, weights["weight"]), weights["bias"]), True
         elif kind in FORWARD:
-            x = FORWARD[kind](x)
+            x = (IN_PLACE if is_ours else FORWARD)[kind](x)
         else:
-            x = layer(x)
+            x, is_ours = layer(x), False
     return x
 
 
-def fast_mlp(network: nn.Module, x: Tensor) -> Tensor:
-    """Return `network(x)`; with gradients, plain layers are one node of the graph.
+class Tape:
+    """The networks that a loss depends on, and the values of their layers: a tape of reverse-mode
+    differentiation (Griewank and Walther 2008, section 3.2) whose entries are whole networks.
 
-    :param x: [batch, features]
+    To autograd the output of a recorded network is a leaf, as a parameter is. `backward` lets autograd
+    compute its gradient, and passes that on through the layers to the parameters. Nothing else may ask for
+    gradients of what was computed while a tape was recording: `loss.backward()` would stop at the networks.
+
+    Example:
+        >>> tape, network, x = Tape(), nn.Linear(4, 2), torch.randn(8, 4)
+        >>> for parameter in network.parameters():
+        ...     parameter.grad = torch.zeros_like(parameter)
+        >>> with tape:
+        ...     loss = fast_forward(network, x).square().mean()
+        >>> tape.backward(loss)
     """
-    if not FAST or not torch.is_grad_enabled() or x.requires_grad or torch.jit.is_tracing() or is_compiled():
-        return fast_forward(network, x)
-    if has_hooks(network):
-        return cast(Tensor, network(x))
-    kinds: list[type[nn.Module]] = []
-    parameters: list[nn.Parameter | None] = []
-    for layer in network if type(network) is nn.Sequential else (network,):
-        kind = type(layer)
-        if has_hooks(layer) or (kind is not nn.Linear and kind not in FORWARD):
+
+    def __init__(self) -> None:
+        self.networks: list[tuple[Sequence[nn.Module], list[Tensor]]] = []
+        """Layers of each network; its input, and the output of each layer."""
+
+    def __enter__(self) -> None:
+        self.networks.clear()
+        _recording.tape = self
+
+    def __exit__(self, *_: object) -> None:
+        _recording.tape = None
+
+    def evaluate(self, network: nn.Module, x: Tensor) -> Tensor:
+        """Return `network(x)`, recorded where all its layers are plain and all other gradients end there.
+
+        :param x: [batch, features]
+        """
+        layers = list(layers_of(network))
+        if not self._can_record(network, layers, x):
             return cast(Tensor, network(x))
-        kinds.append(kind)
-        if kind is nn.Linear:
-            weights = parameters_of(layer)
-            parameters += (weights["weight"], weights["bias"])
-    return cast(Tensor, _apply(kinds, x, *parameters))
+        values = [x]
+        with torch.no_grad():
+            for layer in layers:
+                kind = type(layer)
+                if kind is nn.Linear:
+                    weights = parameters_of(layer)
+                    x = F.linear(x, cast(Tensor, weights["weight"]), weights["bias"])
+                else:
+                    x = FORWARD[kind](x) if x is values[0] else IN_PLACE[kind](x)
+                values.append(x)
+        self.networks.append((layers, values))
+        return x.requires_grad_()
+
+    def _can_record(self, network: nn.Module, layers: list[nn.Module], x: Tensor) -> bool:
+        if x.dim() != 2 or (x.requires_grad and not any(x is values[-1] for _, values in self.networks)):
+            return False
+        if has_hooks(network):
+            return False
+        learns = x.requires_grad
+        for layer in layers:
+            kind = type(layer)
+            if has_hooks(layer) or (kind is not nn.Linear and kind not in FORWARD):
+                return False
+            for parameter in parameters_of(layer).values():
+                if parameter is not None and parameter.requires_grad:
+                    if parameter.grad is None or parameter._backward_hooks:
+                        return False
+                    learns = True
+        return learns and bool(layers)
+
+    def backward(self, loss: Tensor) -> None:
+        """Add the gradients of a scalar loss to the `.grad` of the parameters, and forget the networks."""
+        chain = self._chain(loss)
+        if chain is None:
+            loss.backward()
+        with torch.no_grad():
+            if chain is not None:
+                gradient: Any = torch.ones_like(loss)
+                for node, index in chain:
+                    gradient = getattr(node, "apply", node)(gradient)
+                    if isinstance(gradient, tuple):
+                        gradient = gradient[index]
+                self.networks[0][1][-1].grad = gradient
+            for layers, values in reversed(self.networks):
+                if values[-1].grad is not None:
+                    _propagate(layers, values, values[-1].grad)
+        self.networks.clear()
+
+    def _chain(self, loss: Tensor) -> list[tuple[Any, int]] | None:
+        """Return the operations from the only network to a loss, the last one first.
+
+        Each operation comes with the index of the input that the gradient is passed to.
+
+        :return: None where they are no chain of `CHAIN`: such a loss takes autograd's engine, whose start
+            costs more than these operations
+        """
+        if len(self.networks) != 1:
+            return None
+        output = self.networks[0][1][-1]
+        chain: list[tuple[Any, int]] = []
+        node: Any = loss.grad_fn
+        while node is not None:
+            name = type(node).__name__
+            if name == "AccumulateGrad" and node.variable is output:
+                return chain
+            if name not in CHAIN:
+                return None
+            inputs = [
+                (i, function) for i, (function, _) in enumerate(node.next_functions) if function is not None
+            ]
+            if len(inputs) != 1:
+                return None
+            index, following = inputs[0]
+            chain.append((node, index))
+            node = following
+        return None
 
 
-class MLPFunction(torch.autograd.Function):
-    """Linear layers and activations as one operation, with the derivative in closed form."""
-
-    @staticmethod
-    def forward(  # type: ignore[override]
-        ctx: Any, kinds: Sequence[type[nn.Module]], x: Tensor, *parameters: Tensor | None
-    ) -> Tensor:
-        values, k = [x], 0
-        for kind in kinds:
-            if kind is nn.Linear:
-                x = F.linear(x, cast(Tensor, parameters[k]), parameters[k + 1])
-                k += 2
-            else:
-                x = FORWARD[kind](x)
-            values.append(x)
-        ctx.kinds = kinds
-        ctx.save_for_backward(*values, *parameters)
-        return x
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        if torch.is_grad_enabled():  # create_graph=True: a derivative that can be differentiated again
-            return _stock_backward(ctx, gradient)
-        n_values = len(ctx.kinds) + 1
-        gradients: list[Tensor | None] = [None] * (len(ctx.saved_tensors) - n_values)
-
-        def store(k: int, gradient: Tensor, x: Tensor) -> None:
-            weight, bias = 2 + k, 3 + k
-            if ctx.needs_input_grad[weight]:
-                gradients[k] = gradient.t() @ x
-            if ctx.needs_input_grad[bias]:
-                gradients[k + 1] = gradient.sum(0)
-
-        of_input = _propagate(ctx, gradient, store, ctx.needs_input_grad[1])
-        return None, of_input, *gradients
-
-
-_apply: Callable[..., object] = super(torch.autograd.Function, MLPFunction).apply  # type: ignore[misc]
-"""`MLPFunction.apply` without the support of torch.func, which takes a tenth of a small network's time."""
-
-
-def _propagate(
-    node: Any, gradient: Tensor, store: Callable[[int, Tensor, Tensor], None], to_input: bool = False
-) -> Tensor | None:
-    """Carry a gradient back through the layers of an `MLPFunction`.
-
-    :param store: called for each linear layer with the index of its weight among the parameters, the
-        gradient of its output and its input
-    :return: the gradient of the network's input where `to_input`, else None
-    """
-    kinds, saved = node.kinds, node.saved_tensors
-    first = k = len(kinds) + 1
-    k = len(saved)
-    for i in range(len(kinds) - 1, -1, -1):
-        if kinds[i] is not nn.Linear:
-            gradient = BACKWARD[kinds[i]](gradient, saved[i + 1])
+def _propagate(layers: Sequence[nn.Module], values: list[Tensor], gradient: Tensor) -> None:
+    """Carry the gradient of an output back to the parameters of the layers, and to an input that needs it."""
+    x = values[0]
+    for i in range(len(layers) - 1, -1, -1):
+        layer = layers[i]
+        if type(layer) is not nn.Linear:
+            gradient = BACKWARD[type(layer)](gradient, values[i + 1])
             continue
-        k -= 2
-        store(k - first, gradient, saved[i])
-        if i > 0 or to_input:
-            gradient = gradient @ saved[k]
-    return gradient if to_input else None
+        weights = parameters_of(layer)
+        weight, bias = cast(Tensor, weights["weight"]), weights["bias"]
+        if weight.requires_grad:
+            cast(Tensor, weight.grad).addmm_(gradient.t(), values[i])
+        if bias is not None and bias.requires_grad:
+            cast(Tensor, bias.grad).add_(gradient.sum(0))
+        if i > 0 or x.requires_grad:
+            gradient = gradient @ weight
+    if x.requires_grad:
+        x.grad = gradient if x.grad is None else x.grad + gradient
 
 
-def _stock_backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-    """Compute the gradients of an `MLPFunction` with autograd, as differentiable tensors."""
-    n_values = len(ctx.kinds) + 1
-    x: Tensor = ctx.saved_tensors[0]
-    parameters: tuple[Tensor, ...] = ctx.saved_tensors[n_values:]
-    inputs = (x, *parameters)
-    output, k = x, 0
-    for kind in ctx.kinds:
-        if kind is nn.Linear:
-            output = F.linear(output, parameters[k], parameters[k + 1])
-            k += 2
-        else:
-            output = FORWARD[kind](output)
-    wanted = [i for i, needed in enumerate(ctx.needs_input_grad[1:]) if needed]
-    found = torch.autograd.grad(output, [inputs[i] for i in wanted], gradient, create_graph=True)
-    gradients: list[Tensor | None] = [None] * len(inputs)
-    for i, value in zip(wanted, found, strict=True):
-        gradients[i] = value
-    return None, *gradients
-
-
-def fast_backward(loss: Tensor, parameters: Sequence[nn.Parameter]) -> bool:
-    """Write the gradients of a scalar loss into the `.grad` of parameters, overwriting what is there.
-
-    :param parameters: with a `.grad` each
-    :return: False, with nothing written, where the loss is not a chain of `CHAIN` from a network with just
-        these parameters
-    """
-    if not FAST or (found := _chain(loss)) is None:
-        return False
-    chain, network = found
-    saved = network.saved_tensors
-    layer_parameters = saved[len(network.kinds) + 1 :]  # None for a bias that a layer lacks
-    learned = [parameter for parameter in layer_parameters if parameter is not None]
-    if len(learned) != len(parameters) or not all(
-        p is q and p._backward_hooks is None for p, q in zip(learned, parameters, strict=True)
-    ):
-        return False
-
-    def store(k: int, gradient: Tensor, x: Tensor) -> None:
-        torch.mm(gradient.t(), x, out=layer_parameters[k].grad)
-        if layer_parameters[k + 1] is not None:
-            torch.sum(gradient, 0, out=layer_parameters[k + 1].grad)
-
-    with torch.no_grad():
-        gradient: Any = (
-            ONE if loss.device.type == "cpu" and loss.dtype is torch.float32 else torch.ones_like(loss)
-        )
-        for node, index in chain:
-            gradient = getattr(node, "apply", node)(gradient)
-            if isinstance(gradient, tuple):
-                gradient = gradient[index]
-        _propagate(network, gradient, store)
-    return True
-
-
-def _chain(loss: Tensor) -> tuple[list[tuple[Any, int]], Any] | None:
-    """Return the operations from a network to a loss, and the network; None where there is no such chain.
-
-    Each operation comes with the index of the input that the gradient is passed to, the last one first.
-    """
-    chain: list[tuple[Any, int]] = []
-    node: Any = loss.grad_fn
-    while node is not None:
-        name = type(node).__name__
-        if name == "MLPFunctionBackward":
-            return chain, node
-        if name not in CHAIN:
-            return None
-        inputs = [
-            (i, function) for i, (function, _) in enumerate(node.next_functions) if function is not None
-        ]
-        if len(inputs) != 1:
-            return None
-        index, following = inputs[0]
-        chain.append((node, index))
-        node = following
-    return None
+def layers_of(network: nn.Module) -> Iterable[nn.Module]:
+    """Return the layers of an nn.Sequential; another module is a layer itself."""
+    return network if type(network) is nn.Sequential else (network,)
 
 
 def parameters_of(layer: nn.Module) -> dict[str, nn.Parameter | None]:

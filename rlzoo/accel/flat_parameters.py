@@ -20,6 +20,7 @@ import copyreg
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import MethodType
 from typing import Any
 
@@ -27,7 +28,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rlzoo.accel.fast_mlp import fast_backward
+from rlzoo.accel.fast_mlp import Tape
 from rlzoo.accel.foreach import fused_adam_
 from rlzoo.accel.switch import enabled
 from rlzoo.core.errors import UserError
@@ -91,6 +92,13 @@ class ParameterGroup:
         for parameter in self.parameters:
             parameter.grad = torch.zeros_like(parameter)  # not None: optimisers step on all parameters
 
+    def recorded(self, owner: object) -> AbstractContextManager[None]:
+        """Return a context in which networks may be evaluated for the loss of the next `backward`.
+
+        :param owner: the policy; one of the user's own may do with its networks what a `Tape` cannot follow
+        """
+        return nullcontext()
+
     def backward(self, loss: Tensor, only: bool = False) -> None:
         """Compute the gradient of a scalar loss.
 
@@ -126,6 +134,7 @@ class FlatParameters(ParameterGroup):
 
     def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
         super().__init__(parameters)
+        self._tape = Tape()
         self._lay_out(nn.Parameter(flatten(self.parameters)))
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -209,11 +218,16 @@ class FlatParameters(ParameterGroup):
         self._reattach_gradients()
         self._gradient.zero_()
 
+    def recorded(self, owner: object) -> AbstractContextManager[None]:
+        """Return the tape that `backward` follows; see `ParameterGroup.recorded`."""
+        return self._tape if type(owner).__module__.startswith("rlzoo.") else nullcontext()
+
     def backward(self, loss: Tensor, only: bool = False) -> None:
         """Compute the gradient of a scalar loss; see `ParameterGroup.backward`."""
-        self._reattach_gradients()
-        if not fast_backward(loss, self.parameters):
-            self._gradient.zero_()
+        self.zero_grad()
+        if self._tape.networks:
+            self._tape.backward(loss)
+        else:
             self._backward(loss, only)
         for parameter in self.frozen:
             parameter.grad.zero_()  # type: ignore[union-attr]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 import torch
@@ -31,6 +32,10 @@ class NetworkOptimizer:
 
     def __init__(self, owner: HasOptimizer, parameters: ParameterGroup, only: bool = False) -> None:
         self.owner, self.parameters, self.only = owner, parameters, only
+
+    def recorded(self) -> AbstractContextManager[None]:
+        """Return a context to evaluate networks in for the loss of the next step, which makes it faster."""
+        return self.parameters.recorded(self.owner)
 
     def step(self, loss: Tensor, max_grad_norm: float | None = None) -> None:
         """Take one step along the gradient of a loss.

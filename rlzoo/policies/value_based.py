@@ -9,7 +9,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from rlzoo.accel.fast_mlp import fast_forward, fast_mlp
+from rlzoo.accel.fast_mlp import fast_forward
 from rlzoo.accel.flat_parameters import without_dynamo
 from rlzoo.core.errors import UserError
 from rlzoo.core.preprocessing import TensorObs
@@ -84,9 +84,9 @@ class QNetwork(PolicyPart):
     def forward(self, obs: TensorObs) -> Tensor:
         features = self.features(obs)
         head = cast(nn.Module, self._modules[self.head])
-        if not self.dueling:
-            return self._shaped(fast_mlp(head, features))
         q = self._shaped(fast_forward(head, features))
+        if not self.dueling:
+            return q
         values = fast_forward(self.value_net, features)
         if self.n_quantiles is not None:
             values = values.unsqueeze(-1)

@@ -8,6 +8,7 @@ here have these attributes, for tensors with one more axis in front, n, over the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, TypeVar, cast
 
 import torch
@@ -41,6 +42,10 @@ class StackedOptimizer:
 
     def __init__(self, owners: Sequence[HasOptimizer], parameters: StackedParameters) -> None:
         self.owners, self.parameters = owners, parameters
+
+    def recorded(self) -> AbstractContextManager[None]:
+        """See `NetworkOptimizer.recorded`; stacked networks are left to autograd."""
+        return nullcontext()
 
     def step(self, losses: Tensor, max_grad_norm: float | None = None) -> None:
         """Take a step of each agent along the gradient of its loss, [n]."""

@@ -7,7 +7,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from rlzoo.accel.fast_mlp import fast_backward, fast_forward, fast_mlp
+from rlzoo.accel.fast_mlp import Tape, fast_forward
 from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
 
 
@@ -79,6 +79,33 @@ def test_policies_have_second_derivatives():
     assert all(c.any() for c in curvature)
 
 
+def with_zero_gradients(*networks):
+    """Return the networks' parameters, whose gradients are zero."""
+    parameters = [parameter for network in networks for parameter in network.parameters()]
+    for parameter in parameters:
+        parameter.grad = torch.zeros_like(parameter)
+    return parameters
+
+
+def check_tape(loss, *networks):
+    """Compare a tape's gradients with those of autograd, for a loss of a function that evaluates a network.
+
+    :return: number of networks that were recorded
+    """
+    parameters = with_zero_gradients(*networks)
+    expected = torch.autograd.grad(loss(lambda network, x: network(x)), parameters)
+    tape = Tape()
+    with tape:
+        value = loss(fast_forward)
+    n_recorded = len(tape.networks)
+    assert torch.equal(value, loss(lambda network, x: network(x)))
+    tape.backward(value)
+    assert not tape.networks
+    for parameter, gradient in zip(parameters, expected, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient, rtol=1e-5, atol=1e-7)
+    return n_recorded
+
+
 @pytest.mark.parametrize(
     "network",
     [
@@ -89,70 +116,110 @@ def test_policies_have_second_derivatives():
         nn.Sequential(nn.Tanh(), nn.Linear(4, 2), nn.ReLU()),
     ],
 )
-def test_gradients_are_those_of_autograd(network):
-    x, gradient = torch.randn(5, 4), torch.randn(5, 2)
-    parameters = list(network.parameters())
-    expected = torch.autograd.grad(network(x), parameters, gradient)
-    output = fast_mlp(network, x)
-    assert torch.equal(output, network(x)) and output.grad_fn.name() == "MLPFunctionBackward"
-    for fast, stock in zip(torch.autograd.grad(output, parameters, gradient), expected, strict=True):
-        assert torch.equal(fast, stock)
-
-
-def test_second_derivatives_are_those_of_autograd():
-    network, x = mlp(), torch.randn(5, 4)
-    parameters = list(network.parameters())
-
-    def curvature(output):
-        gradients = torch.autograd.grad(output.square().sum(), parameters, create_graph=True)
-        return torch.autograd.grad(sum(g.square().sum() for g in gradients), parameters)
-
-    for fast, stock in zip(curvature(fast_mlp(network, x)), curvature(network(x)), strict=True):
-        assert torch.allclose(fast, stock, atol=1e-4, rtol=1e-4)
+def test_gradients_of_a_tape_are_those_of_autograd(network):
+    x = torch.randn(5, 4)
+    before = x.clone()
+    assert check_tape(lambda evaluate: evaluate(network, x).exp().mean(), network) == 1
+    assert torch.equal(x, before)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_fast_backward_overwrites_with_the_gradient_of_autograd(weighted):
+def test_a_chain_of_operations_does_without_the_engine(weighted, monkeypatch):
     network, x, target = mlp(nn.ReLU), torch.randn(8, 4), torch.randn(8)
-    parameters, actions = list(network.parameters()), torch.randint(2, (8, 1))
+    actions = torch.randint(2, (8, 1))
 
-    def loss(output):
-        losses = nn.functional.smooth_l1_loss(output.gather(1, actions).squeeze(1), target, reduction="none")
+    def loss(evaluate):
+        taken = evaluate(network, x).gather(1, actions).squeeze(1)
+        losses = nn.functional.smooth_l1_loss(taken, target, reduction="none")
         return (losses * torch.arange(8.0)).mean() if weighted else losses.mean()
 
-    expected = torch.autograd.grad(loss(network(x)), parameters)
-    for parameter in parameters:
-        parameter.grad = torch.full_like(parameter, 7.0)
-    assert fast_backward(loss(fast_mlp(network, x)), parameters)
-    for parameter, stock in zip(parameters, expected, strict=True):
-        assert torch.equal(parameter.grad, stock)
+    monkeypatch.setattr(torch.Tensor, "backward", None)
+    assert check_tape(loss, network) == 1
 
 
-def test_fast_backward_leaves_other_losses_alone():
+def test_a_tape_follows_networks_behind_networks():
+    trunk, head, other, x = mlp(), mlp_of(2, 3), mlp_of(2, 1), torch.randn(5, 4)
+
+    def loss(evaluate):
+        latent = evaluate(trunk, x)
+        return (evaluate(head, latent).square().sum() + evaluate(other, latent).sum()) * latent.exp().mean()
+
+    assert check_tape(loss, trunk, head, other) == 3
+
+
+def mlp_of(n_inputs, n_outputs):
+    return nn.Sequential(nn.Linear(n_inputs, 6), nn.Tanh(), nn.Linear(6, n_outputs))
+
+
+def test_a_network_evaluated_twice_gets_both_gradients():
+    network, x, y = mlp(), torch.randn(5, 4), torch.randn(3, 4)
+    assert check_tape(lambda run: run(network, x).mean() - run(network, y).exp().mean(), network) == 2
+
+
+def test_other_parameters_of_a_loss_get_their_gradients():
+    class Log(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.std = nn.Parameter(torch.ones(2))
+
+    network, log, x = mlp(), Log(), torch.randn(5, 4)
+    penalty = network[0].weight
+
+    def loss(evaluate):
+        return (evaluate(network, x) * log.std.exp()).mean() + penalty.square().sum()
+
+    assert check_tape(loss, network, log) == 1
+
+
+def test_a_tape_leaves_frozen_parameters_alone():
     network, x = mlp(), torch.randn(5, 4)
-    parameters = list(network.parameters())
-    for parameter in parameters:
-        parameter.grad = torch.full_like(parameter, 7.0)
-    output = fast_mlp(network, x)
-    others = {
-        "another operation": output.exp().mean(),
-        "two paths": (output * output).mean(),
-        "modules": network(x).mean(),
-        "no graph": torch.zeros(()),
-    }
-    for loss in others.values():
-        assert not fast_backward(loss, parameters)
-    assert not fast_backward(output.mean(), parameters[1:])
-    assert all((parameter.grad == 7).all() for parameter in parameters)
+    parameters = with_zero_gradients(network)
+    network[2].requires_grad_(False)
+    tape = Tape()
+    with tape:
+        loss = fast_forward(network, x).square().mean()
+    tape.backward(loss)
+    assert [bool(parameter.grad.any()) for parameter in parameters] == [True, True, False, False, True, True]
 
 
-def test_other_layers_and_hooks_are_left_to_autograd():
-    def is_fast(network):
-        return "MLPFunction" in fast_mlp(network, torch.randn(5, 4)).grad_fn.name()
+def is_recorded(network, x):
+    with_zero_gradients(network)
+    tape = Tape()
+    with tape:
+        output = fast_forward(network, x)
+    assert torch.equal(output, network(x))
+    return bool(tape.networks)
 
-    assert is_fast(mlp())
-    assert not is_fast(mlp(nn.GELU)) and not is_fast(nn.Sequential(mlp(), nn.ReLU()))
+
+def test_what_a_tape_cannot_follow_is_left_to_autograd():
+    x = torch.randn(5, 4)
+    assert is_recorded(mlp(), x)
+    others = [mlp(nn.GELU), nn.Sequential(mlp(), nn.ReLU()), nn.Sequential(), mlp().requires_grad_(False)]
+    assert not any(is_recorded(network, x) for network in others)
+    assert not is_recorded(mlp(), x.clone().requires_grad_())
+    assert not is_recorded(mlp(), torch.randn(2, 5, 4))
+
+
+def test_hooks_are_left_to_autograd():
+    x = torch.randn(5, 4)
     for where in (0, None):
         hooked = mlp()
         (hooked if where is None else hooked[where]).register_full_backward_hook(lambda *_: None)
-        assert not is_fast(hooked)
+        assert not is_recorded(hooked, x)
+    hooked = mlp()
+    hooked[0].weight.register_hook(lambda gradient: None)
+    assert not is_recorded(hooked, x)
+
+
+def test_without_a_tape_gradients_are_autograds():
+    network, x = mlp(), torch.randn(5, 4)
+    assert fast_forward(network, x).grad_fn is not None
+
+
+def test_the_next_recording_forgets_a_loss_that_was_not_used():
+    network, tape = mlp(), Tape()
+    with_zero_gradients(network)
+    for _ in range(2):
+        with tape:
+            fast_forward(network, torch.randn(5, 4))
+    assert len(tape.networks) == 1

@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib.util
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -116,6 +116,10 @@ class TracedParameters:
         if len(values) != len(self.parameters):
             values = list(values[0].split([parameter.numel() for parameter in self.parameters]))
         return [value.view_as(parameter) for value, parameter in zip(values, self.parameters, strict=True)]
+
+    def recorded(self, owner: object) -> AbstractContextManager[None]:
+        """See `ParameterGroup.recorded`; a traced step evaluates modules."""
+        return nullcontext()
 
     def backward(self, loss: Tensor, only: bool = False) -> None:
         trained = [parameter for parameter in self.parameters if parameter.requires_grad]

@@ -368,7 +368,9 @@ class DQN(OffPolicyAlgorithm):
         """Take a gradient step on a batch."""
         config, policy = self.config, self.policy
         target_q = dqn_target(policy, batch, config.double_q)
-        loss, td_errors = dqn_loss(policy.q_net(batch.observations), batch.actions, target_q, batch.weights)
+        with self.network_optimizer.recorded():
+            q_values = policy.q_net(batch.observations)
+        loss, td_errors = dqn_loss(q_values, batch.actions, target_q, batch.weights)
         self.network_optimizer.step(loss, config.max_grad_norm)
         batch.set_priorities(td_errors)
         return {"loss": loss.detach()}

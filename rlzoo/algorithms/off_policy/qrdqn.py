@@ -125,7 +125,8 @@ class QRDQN(DQN):
     def gradient_step(self, batch: ReplayBatch) -> Metrics:
         config, policy = self.config, self.policy
         target = qrdqn_target(policy, batch)
-        quantiles = policy.quantile_net(batch.observations)
+        with self.network_optimizer.recorded():
+            quantiles = policy.quantile_net(batch.observations)
         loss, td_errors = qrdqn_loss(quantiles, batch.actions, target, batch.weights)
         self.network_optimizer.step(loss, config.max_grad_norm)
         if td_errors is not None:

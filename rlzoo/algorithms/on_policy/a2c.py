@@ -142,7 +142,8 @@ class A2C(OnPolicyAlgorithm):
         self.set_training_mode(True)
         evaluated: Evaluated | None = None
         if old is None:  # one forward pass for both
-            evaluated = policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
+            with self.network_optimizer.recorded():
+                evaluated = policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
             old = self.baseline(rollout, batch, evaluated[0].flatten())
         baseline, next_values = old
         advantages, returns = rollout.advantages_and_returns(

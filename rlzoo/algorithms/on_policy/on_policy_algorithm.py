@@ -95,11 +95,8 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
             from rlzoo.algorithms.tensor_data import tensor_rollouts
 
             buffer_class = tensor_rollouts(self)
-        arguments: dict[str, Any] = {
-            "device": self.device,
-            "n_envs": env.num_envs,
-            "like": self.collector.obs,
-        }
+        obs = self.collector.obs
+        arguments: dict[str, Any] = {"device": self.device, "n_envs": env.num_envs, "like": obs}
         factors = {name: getattr(self.config, name, None) for name in ("gamma", "gae_lambda")}
         arguments |= {name: value for name, value in factors.items() if value is not None}
         if self.rollout_buffer_class and "like" not in constructor_parameters(buffer_class):
@@ -226,13 +223,13 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
 
         :param values: V of the observations that were acted on, [n_steps, n_envs]
         """
-        after = self._rnn_state_columns(rollout)
         last_values = rollout.from_tensor(self.last_values(rollout))
         finals = rollout.finals()
         if finals is None:
             return bootstrap_values(values, last_values)
         final_obs, (steps, envs) = finals
-        final_state = {name: column[steps + 1, envs] for name, column in after.items()}
+        columns = self._rnn_state_columns(rollout).items()
+        final_state = {name: column[steps + 1, envs] for name, column in columns}
         final_values = rollout.from_tensor(self._values(final_obs, final_state))
         return bootstrap_values(values, last_values, final_values, (steps, envs))
 

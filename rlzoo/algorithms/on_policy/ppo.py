@@ -177,11 +177,8 @@ class PPO(OnPolicyAlgorithm):
                 break
 
         metrics = self.summarise(history, counters)
-        metrics.update(
-            explained_variance=explained_variance(values, returns),
-            learning_rate=learning_rate,
-            clip_range=clip_range,
-        )
+        metrics.update(explained_variance=explained_variance(values, returns), learning_rate=learning_rate)
+        metrics["clip_range"] = clip_range
         if clip_range_vf is not None:
             metrics["clip_range_vf"] = clip_range_vf
         if hasattr(policy, "log_std"):
@@ -193,10 +190,10 @@ class PPO(OnPolicyAlgorithm):
     ) -> tuple[Metrics, bool]:
         """Take a gradient step on a minibatch, or return True: the policy has changed by `target_kl`."""
         config = self.config
-        loss, metrics = ppo_loss(self.policy, batch, clip_range, clip_range_vf, config)
+        with self.network_optimizer.recorded():
+            loss, metrics = ppo_loss(self.policy, batch, clip_range, clip_range_vf, config)
         if config.target_kl is not None:
-            approx_kl = self.over_ranks(metrics["approx_kl"])
-            if bool(approx_kl > 1.5 * config.target_kl):
+            if bool(self.over_ranks(metrics["approx_kl"]) > 1.5 * config.target_kl):
                 return metrics, True
         self.network_optimizer.step(loss, config.max_grad_norm)
         return metrics, False
