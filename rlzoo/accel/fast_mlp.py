@@ -6,8 +6,8 @@ backward pass spends more time in autograd's engine than in matrix products.
     fast_forward    the arithmetic of the layers, without calling the modules
     Tape            for gradients: keeps what `fast_forward` computes, and passes gradients back through it
 
-Layers of other kinds, hooks and `torch.jit.trace` fall back to PyTorch, as everything does with
-`RLZOO_PLAIN=1`.
+Layers of other kinds, hooks of a module, a parameter or an output, and `torch.jit.trace` fall back to
+PyTorch, as everything does with `RLZOO_PLAIN=1`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ FORWARD: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {nn.Tanh: torch.tan
 """Output of an activation from its input."""
 
 IN_PLACE: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {nn.Tanh: torch.tanh_, nn.ReLU: torch.relu_}
-"""The same, in the memory of the input: what is computed next finds more of its data in the cache."""
+"""The same, in the memory of the input, so that what follows finds more of its data in the cache.
+
+For an input that nobody else holds and no derivative needs: the output of a linear layer.
+"""
 
 BACKWARD: dict[type[nn.Module], Callable[[Tensor, Tensor], Tensor]] = {
     nn.Tanh: torch.ops.aten.tanh_backward.default,
@@ -64,8 +67,8 @@ _recording = _Recording()
 def fast_forward(network: nn.Module, x: Tensor) -> Tensor:
     """Return `network(x)`; plain layers are evaluated without calling the modules.
 
-    With gradients that takes a `Tape` that records. Under `torch.jit.trace` all modules are called: it
-    compares a graph with gradients and one without.
+    With gradients, only while a `Tape` is recording; otherwise the modules are called. They are, too, under
+    `torch.jit.trace`, which compares a graph with gradients and one without.
     """
     with_gradients = torch.is_grad_enabled()
     if not FAST or (with_gradients and _recording.tape is None):
@@ -108,7 +111,8 @@ class Tape:
 
     def __init__(self) -> None:
         self.networks: list[tuple[Sequence[nn.Module], list[Tensor]]] = []
-        """Layers of each network; its input, and the output of each layer."""
+        """Layers of each network, and the input and output of each; a linear layer's output is overwritten by
+        the activation behind it."""
 
     def __enter__(self) -> None:
         self.networks.clear()
@@ -118,7 +122,8 @@ class Tape:
         _recording.tape = None
 
     def evaluate(self, network: nn.Module, x: Tensor) -> Tensor:
-        """Return `network(x)`, recorded where all its layers are plain and all other gradients end there.
+        """Return `network(x)`; record it where its layers are plain, and its input needs no gradient or is
+        the output of another recorded network.
 
         :param x: [batch, features]
         """
@@ -127,21 +132,24 @@ class Tape:
             return cast(Tensor, network(x))
         values = [x]
         with torch.no_grad():
+            before: type[nn.Module] | None = None
             for layer in layers:
                 kind = type(layer)
                 if kind is nn.Linear:
                     weights = parameters_of(layer)
                     x = F.linear(x, cast(Tensor, weights["weight"]), weights["bias"])
                 else:
-                    x = FORWARD[kind](x) if x is values[0] else IN_PLACE[kind](x)
+                    x = (IN_PLACE if before is nn.Linear else FORWARD)[kind](x)
                 values.append(x)
+                before = kind
         self.networks.append((layers, values))
         return x.requires_grad_()
 
     def _can_record(self, network: nn.Module, layers: list[nn.Module], x: Tensor) -> bool:
-        if x.dim() != 2 or (x.requires_grad and not any(x is values[-1] for _, values in self.networks)):
+        if x.dim() != 2 or has_hooks(network):
             return False
-        if has_hooks(network):
+        is_output = x.requires_grad and any(x is values[-1] for _, values in self.networks)
+        if x.requires_grad and (not is_output or has_tensor_hooks(x)):
             return False
         learns = x.requires_grad
         for layer in layers:
@@ -150,7 +158,7 @@ class Tape:
                 return False
             for parameter in parameters_of(layer).values():
                 if parameter is not None and parameter.requires_grad:
-                    if parameter.grad is None or parameter._backward_hooks:
+                    if parameter.grad is None or has_tensor_hooks(parameter):
                         return False
                     learns = True
         return learns and bool(layers)
@@ -181,9 +189,8 @@ class Tape:
         :return: None where they are no chain of `CHAIN`: such a loss takes autograd's engine, whose start
             costs more than these operations
         """
-        if len(self.networks) != 1:
+        if len(self.networks) != 1 or has_tensor_hooks(output := self.networks[0][1][-1]):
             return None
-        output = self.networks[0][1][-1]
         chain: list[tuple[Any, int]] = []
         node: Any = loss.grad_fn
         while node is not None:
@@ -239,5 +246,11 @@ def has_hooks(module: nn.Module) -> bool:
 
 
 def is_hooked(module: nn.Module) -> bool:
-    """Return whether calling the module without gradients does more than its `forward`."""
-    return bool(module._forward_hooks or module._forward_pre_hooks)
+    """Return whether calling the module without gradients does other things than its class's `forward`."""
+    own = vars(module)
+    return bool(own["_forward_hooks"] or own["_forward_pre_hooks"]) or "forward" in own
+
+
+def has_tensor_hooks(tensor: Tensor) -> bool:
+    """Return whether somebody wants to see or change the gradient of a tensor."""
+    return bool(tensor._backward_hooks or tensor._post_accumulate_grad_hooks)

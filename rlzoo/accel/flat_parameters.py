@@ -95,6 +95,9 @@ class ParameterGroup:
     def recorded(self, owner: object) -> AbstractContextManager[None]:
         """Return a context in which networks may be evaluated for the loss of the next `backward`.
 
+        The loss may go to that `backward` only: `loss.backward()` would stop at the networks. Of several such
+        contexts, the last one counts.
+
         :param owner: the policy; one of the user's own may do with its networks what a `Tape` cannot follow
         """
         return nullcontext()
@@ -140,6 +143,7 @@ class FlatParameters(ParameterGroup):
     def __setstate__(self, state: dict[str, object]) -> None:
         """Lay out the parameters of a copy in its vector, which the copy of the optimiser steps on."""
         vars(self).update(state)
+        self._tape = Tape()
         values = self._vector.detach().split([parameter.numel() for parameter in self.parameters])
         for parameter, value in zip(self.parameters, values, strict=True):
             value.copy_(parameter.detach().reshape(-1))
@@ -220,7 +224,11 @@ class FlatParameters(ParameterGroup):
 
     def recorded(self, owner: object) -> AbstractContextManager[None]:
         """Return the tape that `backward` follows; see `ParameterGroup.recorded`."""
-        return self._tape if type(owner).__module__.startswith("rlzoo.") else nullcontext()
+        parts = (owner, getattr(owner, "action_dist", owner))
+        ours = all(type(part).__module__.startswith("rlzoo.") for part in parts)
+        return (
+            self._tape if ours and not torch.is_autocast_enabled(self.vector.device.type) else nullcontext()
+        )
 
     def backward(self, loss: Tensor, only: bool = False) -> None:
         """Compute the gradient of a scalar loss; see `ParameterGroup.backward`."""

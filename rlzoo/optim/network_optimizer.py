@@ -34,7 +34,7 @@ class NetworkOptimizer:
         self.owner, self.parameters, self.only = owner, parameters, only
 
     def recorded(self) -> AbstractContextManager[None]:
-        """Return a context to evaluate networks in for the loss of the next step, which makes it faster."""
+        """Return a context to evaluate networks in for a loss that only `step` gets, which is then faster."""
         return self.parameters.recorded(self.owner)
 
     def step(self, loss: Tensor, max_grad_norm: float | None = None) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+import threading
+
 import pytest
 import torch
 from gymnasium import spaces
 from torch import nn
 
+from rlzoo import A2C, DQN, PPO
 from rlzoo.accel.fast_mlp import Tape, fast_forward
+from rlzoo.accel.flat_parameters import FlatParameters
+from rlzoo.distributions import Categorical
 from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
 
 
@@ -114,6 +120,8 @@ def check_tape(loss, *networks):
         mlp(bias=False),
         nn.Linear(4, 2),
         nn.Sequential(nn.Tanh(), nn.Linear(4, 2), nn.ReLU()),
+        nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Tanh(), nn.Linear(8, 2)),
+        nn.Sequential(nn.Tanh(), nn.ReLU(), nn.Tanh(), nn.Linear(4, 2), nn.Tanh(), nn.ReLU()),
     ],
 )
 def test_gradients_of_a_tape_are_those_of_autograd(network):
@@ -145,6 +153,17 @@ def test_a_tape_follows_networks_behind_networks():
         return (evaluate(head, latent).square().sum() + evaluate(other, latent).sum()) * latent.exp().mean()
 
     assert check_tape(loss, trunk, head, other) == 3
+
+
+@pytest.mark.parametrize("two_paths", [lambda output: output * output, lambda output: output.exp()])
+def test_other_losses_of_one_network_take_the_engine(two_paths):
+    network, x = mlp(), torch.randn(5, 4)
+    assert check_tape(lambda evaluate: two_paths(evaluate(network, x)).mean(), network) == 1
+
+
+def test_losses_of_two_networks_take_the_engine():
+    one, other, x = mlp_of(4, 1), mlp_of(4, 1), torch.randn(5, 4)
+    assert check_tape(lambda evaluate: evaluate(one, x).sum() + evaluate(other, x).sum(), one, other) == 2
 
 
 def mlp_of(n_inputs, n_outputs):
@@ -206,9 +225,144 @@ def test_hooks_are_left_to_autograd():
         hooked = mlp()
         (hooked if where is None else hooked[where]).register_full_backward_hook(lambda *_: None)
         assert not is_recorded(hooked, x)
-    hooked = mlp()
-    hooked[0].weight.register_hook(lambda gradient: None)
-    assert not is_recorded(hooked, x)
+    for method in ("register_hook", "register_post_accumulate_grad_hook"):
+        hooked = mlp()
+        getattr(hooked[0].weight, method)(lambda _: None)
+        assert not is_recorded(hooked, x)
+    patched = mlp()
+    patched[0].forward = lambda x: torch.zeros(len(x), 8)
+    assert not is_recorded(patched, x)
+
+
+def test_parameters_without_a_gradient_are_left_to_autograd():
+    network, tape = mlp(), Tape()
+    with tape:
+        output = fast_forward(network, torch.randn(5, 4))
+    assert not tape.networks and output.grad_fn is not None
+    tape.backward(output.sum())
+    assert all(parameter.grad is not None for parameter in network.parameters())
+
+
+@pytest.mark.parametrize("behind", ["network", "loss"])
+def test_a_hook_on_an_output_is_called(behind):
+    trunk, head, seen = mlp(), mlp_of(2, 1), []
+    with_zero_gradients(trunk, head)
+    tape = Tape()
+    with tape:
+        latent = fast_forward(trunk, torch.randn(5, 4))
+        latent.register_hook(lambda gradient: seen.append(gradient))
+        loss = (fast_forward(head, latent) if behind == "network" else latent).mean()
+    tape.backward(loss)
+    assert len(seen) == 1 and trunk[0].weight.grad.any()
+
+
+def test_a_tape_adds_to_gradients_that_are_there():
+    network, x = mlp(), torch.randn(5, 4)
+    parameters = with_zero_gradients(network)
+    expected = torch.autograd.grad(network(x).mean(), parameters)
+    tape = Tape()
+    for _ in range(2):
+        with tape:
+            loss = fast_forward(network, x).mean()
+        tape.backward(loss)
+    for parameter, gradient in zip(parameters, expected, strict=True):
+        torch.testing.assert_close(parameter.grad, 2 * gradient)
+
+
+def test_what_a_hook_or_another_layer_keeps_is_not_changed():
+    kept = []
+    hooked = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+    hooked[0].register_forward_hook(lambda module, inputs, output: kept.append(output))
+    keeper = nn.Sequential(nn.Linear(4, 4), nn.Identity(), nn.ReLU())
+    keeper[1].forward = lambda x: kept.append(x) or x
+    x = torch.randn(5, 4)
+    with torch.no_grad():
+        for network in (hooked, keeper):
+            fast_forward(network, x)
+            assert torch.equal(kept.pop(), nn.functional.linear(x, network[0].weight, network[0].bias))
+
+
+def test_other_threads_do_not_record():
+    network, tape, outputs = mlp(), Tape(), []
+    with_zero_gradients(network)
+    with tape:
+        thread = threading.Thread(target=lambda: outputs.append(fast_forward(network, torch.randn(5, 4))))
+        thread.start()
+        thread.join()
+    assert not tape.networks and outputs[0].grad_fn is not None
+
+
+class OwnPolicy(ActorCriticPolicy):
+    pass
+
+
+class OwnDistribution(Categorical):
+    def proba_distribution(self, action_logits):
+        return super().proba_distribution(action_logits.clamp_(-1, 1))
+
+
+class OwnA2C(A2C):
+    def gradient_step(self, batch, evaluated):
+        values, log_probs, _ = evaluated or self.policy.evaluate_actions(batch.obs, batch.actions)
+        loss = values.square().mean() - (batch.advantages * log_probs).mean()
+        self.policy.optimizer.zero_grad()
+        loss.backward()
+        self.policy.optimizer.step()
+        return {"loss": loss.detach()}, log_probs.detach()
+
+
+def recorded_networks(monkeypatch, model):
+    """Return how many networks each gradient step of a short training has recorded."""
+    counts = []
+    backward = FlatParameters.backward
+
+    def counted(self, loss, only=False):
+        counts.append(len(self._tape.networks))
+        backward(self, loss, only)
+
+    monkeypatch.setattr(FlatParameters, "backward", counted)
+    model.learn(20)
+    return set(counts)
+
+
+def a2c(kind=A2C, policy="MlpPolicy"):
+    return kind(policy, "CartPole-v1", n_steps=5, seed=0, device="cpu")
+
+
+def test_agents_record_their_networks(monkeypatch):
+    assert recorded_networks(monkeypatch, a2c()) == {4}
+    ppo = PPO("MlpPolicy", "CartPole-v1", n_steps=16, batch_size=8, device="cpu")
+    assert recorded_networks(monkeypatch, ppo) == {4}
+    dqn = DQN("MlpPolicy", "CartPole-v1", learning_starts=2, train_freq=1, batch_size=2, device="cpu")
+    assert recorded_networks(monkeypatch, dqn) == {1}
+
+
+def test_policies_and_distributions_of_users_are_not_recorded(monkeypatch):
+    assert recorded_networks(monkeypatch, a2c(policy=OwnPolicy)) == {0}
+    model = a2c()
+    model.policy.action_dist = OwnDistribution(2)
+    assert recorded_networks(monkeypatch, model) == {0}
+
+
+def test_autocast_is_not_recorded(monkeypatch):
+    with torch.autocast("cpu", torch.bfloat16):
+        model = DQN("MlpPolicy", "CartPole-v1", learning_starts=2, train_freq=1, batch_size=2, device="cpu")
+        assert recorded_networks(monkeypatch, model) == {0}
+
+
+def test_a_gradient_step_of_the_user_learns():
+    model = a2c(OwnA2C)
+    before = model.policy.state_dict()["mlp_extractor.policy_net.0.weight"].clone()
+    model.learn(20)
+    assert not torch.equal(model.policy.state_dict()["mlp_extractor.policy_net.0.weight"], before)
+
+
+def test_copies_do_not_keep_a_recorded_loss():
+    network = mlp()
+    group = FlatParameters(network.parameters())
+    with group.recorded(ActorCriticPolicy.__new__(ActorCriticPolicy)):
+        fast_forward(network, torch.randn(5, 4))
+    assert group._tape.networks and not copy.deepcopy(group)._tape.networks
 
 
 def test_without_a_tape_gradients_are_autograds():

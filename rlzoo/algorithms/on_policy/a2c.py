@@ -12,6 +12,7 @@ by their norm.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -142,7 +143,8 @@ class A2C(OnPolicyAlgorithm):
         self.set_training_mode(True)
         evaluated: Evaluated | None = None
         if old is None:  # one forward pass for both
-            with self.network_optimizer.recorded():
+            ours = self.gradient_step.__module__.startswith("rlzoo.")  # else it may call loss.backward()
+            with self.network_optimizer.recorded() if ours else nullcontext():
                 evaluated = policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
             old = self.baseline(rollout, batch, evaluated[0].flatten())
         baseline, next_values = old
