@@ -164,7 +164,7 @@ class Tape:
         return learns and bool(layers)
 
     def backward(self, loss: Tensor) -> None:
-        """Add the gradients of a scalar loss to the `.grad` of the parameters, and forget the networks."""
+        """Add the gradients of a scalar loss to the `.grad` of the parameters, and empty the tape."""
         chain = self._chain(loss)
         if chain is None:
             loss.backward()
