@@ -94,7 +94,7 @@ def fast_forward(network: nn.Module, x: Tensor) -> Tensor:
 
 class Tape:
     """The networks that a loss depends on, and the values of their layers: a tape of reverse-mode
-    differentiation (Griewank and Walther 2008, section 3.2) whose entries are whole networks.
+    differentiation (Griewank and Walther 2008, chapter 3) whose entries are whole networks.
 
     To autograd the output of a recorded network is a leaf, as a parameter is. `backward` lets autograd
     compute its gradient, and passes that on through the layers to the parameters. Nothing else may ask for

@@ -226,9 +226,8 @@ class FlatParameters(ParameterGroup):
         """Return the tape that `backward` follows; see `ParameterGroup.recorded`."""
         parts = (owner, getattr(owner, "action_dist", owner))
         ours = all(type(part).__module__.startswith("rlzoo.") for part in parts)
-        return (
-            self._tape if ours and not torch.is_autocast_enabled(self.vector.device.type) else nullcontext()
-        )
+        on_cpu = self.vector.device.type == "cpu"  # on a GPU, and in its graphs, it is yet to be tested
+        return self._tape if ours and on_cpu and not torch.is_autocast_enabled("cpu") else nullcontext()
 
     def backward(self, loss: Tensor, only: bool = False) -> None:
         """Compute the gradient of a scalar loss; see `ParameterGroup.backward`."""
