@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlzoo.accel.fast_mlp import has_hooks
+from rlzoo.accel.fast_mlp import holds_custom_code
 from rlzoo.accel.gpu.acceleration import optimizers_of
 from rlzoo.accel.gpu.capturable import is_known
 
@@ -15,8 +15,5 @@ def has_custom_code(model: Any) -> bool:
     A graph repeats operations on tensors. What else custom code does in Python, such as counting its calls,
     would happen only while the graph is captured.
     """
-    modules = list(model.policy.modules())
-    is_ours = all(type(part).__module__.startswith(("rlzoo.", "torch.nn.")) for part in (model, *modules))
     is_patched = "gradient_step" in vars(model) and not model.is_captured
-    known = is_ours and not is_patched and all(map(is_known, optimizers_of(model)))
-    return not known or any(map(has_hooks, modules))
+    return is_patched or holds_custom_code(model) or not all(map(is_known, optimizers_of(model)))

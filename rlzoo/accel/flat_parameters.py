@@ -225,17 +225,20 @@ class FlatParameters(ParameterGroup):
     def recorded(self, owner: object) -> AbstractContextManager[None]:
         """Return the tape that `backward` follows; see `ParameterGroup.recorded`."""
         parts = (owner, getattr(owner, "action_dist", owner))
-        ours = all(type(part).__module__.startswith("rlzoo.") for part in parts)
-        on_cpu = self.vector.device.type == "cpu"  # on a GPU, and in its graphs, it is yet to be tested
-        return self._tape if ours and on_cpu and not torch.is_autocast_enabled("cpu") else nullcontext()
+        is_plain = all(is_own_class(type(part)) for part in parts)  # type: ignore[arg-type]
+        # on a GPU, and in its graphs, it is yet to be tested
+        on_cpu = self._gradient.is_cpu and not torch.is_autocast_enabled("cpu")
+        return self._tape if is_plain and on_cpu else nullcontext()
 
     def backward(self, loss: Tensor, only: bool = False) -> None:
         """Compute the gradient of a scalar loss; see `ParameterGroup.backward`."""
-        self.zero_grad()
-        if self._tape.networks:
-            self._tape.backward(loss)
-        else:
-            self._backward(loss, only)
+        self._reattach_gradients()
+        if not (self._tape.networks and self._tape.overwrite(loss, self.parameters)):
+            self._gradient.zero_()
+            if self._tape.networks:
+                self._tape.backward(loss)
+            else:
+                self._backward(loss, only)
         for parameter in self.frozen:
             parameter.grad.zero_()  # type: ignore[union-attr]
 
@@ -284,6 +287,12 @@ def _no_further_group(param_group: dict[str, object]) -> None:
         "this optimiser steps on one vector of all parameters, and takes no further group; make one of all"
         " parameters: policy.optimizer = torch.optim.Adam(policy.parameters())"
     )
+
+
+@functools.lru_cache
+def is_own_class(cls: type) -> bool:
+    """Return whether a class is one of this package."""
+    return cls.__module__.startswith("rlzoo.")
 
 
 def parameter_group(parameters: Iterable[nn.Parameter]) -> ParameterGroup:

@@ -19,7 +19,7 @@ CACHED = 2**16
 FAST = enabled("closed_form_backward")
 
 
-def quantile_huber(current: Tensor, target: Tensor, cum_prob: Tensor) -> Tensor:
+def quantile_huber(current: Tensor, target: Tensor, cum_prob: Tensor, scale: float | None = None) -> Tensor:
     """Return the mean over the targets of rho_tau(target - current) for each current quantile.
 
         rho_tau(delta) = |tau - 1{delta < 0}| * (delta^2 / 2 if |delta| <= 1 else |delta| - 1/2)
@@ -29,15 +29,18 @@ def quantile_huber(current: Tensor, target: Tensor, cum_prob: Tensor) -> Tensor:
     :param current: [B, ..., n_quantiles]
     :param target: [B, ..., n_targets]
     :param cum_prob: tau; broadcasts to `current`
-    :return: [B, ..., n_quantiles]
+    :param scale: return the sum of all times this number instead
+    :return: [B, ..., n_quantiles], or a scalar
     """
     if FAST and not is_dynamo_compiling():
-        return cast(Tensor, _apply(current, target, cum_prob))
+        return cast(Tensor, _apply(current, target, cum_prob, scale))
     if FAST:
-        return cast(Tensor, QuantileHuber.apply(current, target, cum_prob))  # type: ignore[no-untyped-call]
+        losses = QuantileHuber.apply(current, target, cum_prob, scale)  # type: ignore[no-untyped-call]
+        return cast(Tensor, losses)
     delta = target.detach().unsqueeze(-2) - current.unsqueeze(-1)  # [..., n_quantiles, n_targets]
     weights = (cum_prob.unsqueeze(-1) - (delta.detach() < 0).float()).abs()
-    return (weights * F.huber_loss(delta, torch.zeros_like(delta), reduction="none")).mean(-1)
+    losses = (weights * F.huber_loss(delta, torch.zeros_like(delta), reduction="none")).mean(-1)
+    return losses if scale is None else losses.sum() * scale
 
 
 class QuantileHuber(torch.autograd.Function):
@@ -47,17 +50,21 @@ class QuantileHuber(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, current: Tensor, target: Tensor, cum_prob: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(  # type: ignore[override]
+        ctx: Any, current: Tensor, target: Tensor, cum_prob: Tensor, scale: float | None
+    ) -> Tensor:
         losses, derivatives = losses_and_derivatives(current, target, cum_prob)
+        if scale is not None:
+            losses, derivatives = losses.sum().mul_(scale), derivatives.mul_(scale)
         ctx.save_for_backward(derivatives)
         return losses
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
         if torch.is_grad_enabled():
             raise RuntimeError("the quantile Huber loss cannot be differentiated twice")
         (derivatives,) = ctx.saved_tensors
-        return gradient * derivatives, None, None
+        return gradient * derivatives, None, None, None
 
 
 _apply: Callable[..., object] = super(torch.autograd.Function, QuantileHuber).apply  # type: ignore[misc]

@@ -9,6 +9,7 @@ see `ThreadTuner`.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import time
@@ -202,6 +203,11 @@ class ThreadTuner:
         if self.n_timed == n_timed:
             self.record(phase, seconds)
         return result
+
+    def stepping(self, phase: str, function: Callable[..., T]) -> Callable[..., T]:
+        """Return a function whose calls are steps of a phase; the function itself where none is timed."""
+        is_timed = self.is_active and phase in self.phases
+        return functools.partial(self.call, phase, function) if is_timed else function
 
     def _timed(self, batches: Iterable[T]) -> Iterator[T]:
         for batch in batches:

@@ -319,8 +319,8 @@ class BasePolicy(BaseModel):
         if isinstance(space, spaces.Box):
             if self.squash_output:
                 actions = self.unscale_action(actions)
-            actions = np.clip(actions, space.low, space.high)
-            if np.issubdtype(space.dtype, np.integer):
+            actions = actions.clip(space.low, space.high)
+            if space.dtype.kind in "iu":
                 actions = np.rint(actions)
         elif isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
             actions = actions + space.start

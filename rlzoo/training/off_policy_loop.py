@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from rlzoo.accel.denormals import denormals_as_zero
+from rlzoo.accel.fast_mlp import acting_mode
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.buffers.rollout_buffer import map_obs
 from rlzoo.callbacks.base_callback import BaseCallback, LoopLocals
@@ -39,6 +40,7 @@ def off_policy(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback,
         callback.on_training_start(locals_, globals())
         start_replay(algorithm)
         algorithm.prepare_actions()
+        algorithm.collector.acting = acting_mode(algorithm)
         # episodes of an unfinished round (in a resumed training) are not logged yet
         logged = (counters.episodes - counters.ended) // log_interval
         while counters.num_timesteps < counters.total_timesteps or counters.collected:
@@ -96,29 +98,30 @@ def collect(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, lo
     on_device = algorithm.device.type != "cpu"
     own_add = replay.overrides_add or "add" in vars(replay)  # of its class, or assigned to the object
     record = partial(add_transition, replay) if own_add else replay.add_step
+    act = algorithm.threads.stepping("act", algorithm.act)
+    as_tensor = torch.as_tensor if env.on_device else torch.from_numpy  # the faster one
+    n_envs, normalizer = env.num_envs * algorithm.n_ranks, normalizer_of(replay)
     algorithm.set_training_mode(False)
     callback.on_rollout_start()
     callback.update_locals(locals_)
-    acting = torch.no_grad()  # environments and callbacks may train networks
     if counters.collected == 0:  # else the resumed training had stopped between two rounds of updates
-        with acting:
+        with collector.acting:
             algorithm.begin_rollout()
     while counters.ended < count if in_episodes else counters.collected < count:
         if in_episodes and counters.num_timesteps >= counters.total_timesteps:
             break  # an episode may never end
-        obs = map_obs(torch.as_tensor, collector.current_obs())
+        obs = map_obs(as_tensor, collector.current_obs())
         if on_device:
             obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)
         counters.warm_up = counters.num_timesteps < config.learning_starts
         inputs = PolicyInput(obs, collector.episode_starts, counters.collected, counters)
-        with acting:
-            step = algorithm.threads.call("act", algorithm.act, inputs)
+        with collector.acting:
+            step = act(inputs)
         result = env.step_arrays(step.env_action)
         if not replay.on_device:  # else the environments check their tensors
-            check_finite(result, counters.num_timesteps // (env.num_envs * algorithm.n_ranks) + 1)
-        normalizer = normalizer_of(replay)
+            check_finite(result, counters.num_timesteps // n_envs + 1)
         record(step.action, result if normalizer is None else normalizer.raw_step(result))
-        counters.num_timesteps += env.num_envs * algorithm.n_ranks
+        counters.num_timesteps += n_envs
         counters.collected += 1
         if len(result.ended):
             counters.ended += len(result.ended)

@@ -132,17 +132,62 @@ def test_gradients_of_a_tape_are_those_of_autograd(network):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_chain_of_operations_does_without_the_engine(weighted, monkeypatch):
-    network, x, target = mlp(nn.ReLU), torch.randn(8, 4), torch.randn(8)
-    actions = torch.randint(2, (8, 1))
+@pytest.mark.parametrize("n_features", [4, 20])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_chain_overwrites_gradients_without_the_engine(weighted, n_features, bias, monkeypatch):
+    network = nn.Sequential(nn.Linear(n_features, 8, bias=bias), nn.ReLU(), nn.Linear(8, 2, bias=bias))
+    x, target, actions = torch.randn(8, n_features), torch.randn(8), torch.randint(2, (8, 1))
 
-    def loss(evaluate):
-        taken = evaluate(network, x).gather(1, actions).squeeze(1)
-        losses = nn.functional.smooth_l1_loss(taken, target, reduction="none")
+    def loss(q_values):
+        losses = nn.functional.smooth_l1_loss(
+            q_values.gather(1, actions).squeeze(1), target, reduction="none"
+        )
         return (losses * torch.arange(8.0)).mean() if weighted else losses.mean()
 
+    expected = torch.autograd.grad(loss(network(x)), list(network.parameters()))
     monkeypatch.setattr(torch.Tensor, "backward", None)
-    assert check_tape(loss, network) == 1
+    group = FlatParameters(network.parameters())
+    group.vector.grad.fill_(7.0)
+    with group.recorded(OwnedByRlzoo()):
+        value = loss(fast_forward(network, x))
+    group.backward(value)
+    for parameter, gradient in zip(network.parameters(), expected, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("case", ["other parameter", "penalty", "frozen", "twice"])
+def test_other_losses_and_parameters_take_autograd(case):
+    network, other, x = mlp(nn.ReLU), nn.Linear(2, 2), torch.randn(8, 4)
+    if case == "twice":
+        shared = nn.Linear(4, 4)
+        network = nn.Sequential(shared, nn.Tanh(), shared)
+    parameters = [*network.parameters(), *(other.parameters() if case == "other parameter" else ())]
+    group = FlatParameters(parameters)
+
+    def loss(evaluate):
+        value = evaluate(network, x).mean()
+        return value + parameters[0].square().sum() if case == "penalty" else value
+
+    if case == "frozen":
+        parameters[1].requires_grad_(False)
+    learned = [parameter for parameter in parameters if parameter.requires_grad]
+    expected = torch.autograd.grad(loss(lambda net, x: net(x)), learned, allow_unused=True)
+    group.vector.grad.fill_(7.0)
+    with group.recorded(OwnedByRlzoo()):
+        value = loss(fast_forward)
+    group.backward(value)
+    gradients = dict(zip(learned, expected, strict=True))
+    for parameter in parameters:
+        gradient = gradients.get(parameter)
+        torch.testing.assert_close(
+            parameter.grad, torch.zeros_like(parameter) if gradient is None else gradient
+        )
+
+
+class OwnedByRlzoo:
+    """What a group takes for a policy of this package."""
+
+    __module__ = "rlzoo.policies"
 
 
 def test_a_tape_follows_networks_behind_networks():

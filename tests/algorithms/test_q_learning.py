@@ -115,7 +115,9 @@ def test_the_objective_of_dqn(double_q):
     target = dqn_target(model.policy, batch, double_q)
     assert not target.requires_grad
     q = model.policy.q_net(batch.observations).detach()
-    loss, td_errors = dqn_loss(q, batch.actions, target, None)
+    loss, none = dqn_loss(q, batch.actions, target, None)
+    _, td_errors = dqn_loss(q, batch.actions, target, torch.ones(B))
+    assert none is None and td_errors is not None
     expected_losses, expected_errors = dqn_by_hand(model, batch, double_q)
     assert loss.item() == pytest.approx(sum(expected_losses) / B, abs=1e-5)
     assert td_errors.tolist() == pytest.approx(expected_errors, abs=1e-5)

@@ -15,6 +15,7 @@ Departures from the paper: Adam instead of RMSprop, and gradients clipped by the
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -60,6 +61,9 @@ NOISE_INTERVAL = 50
 NOISE_EPSILON = 0.01
 """Share of random actions beside parameter noise, lest a perturbed policy gets stuck (ditto)."""
 
+
+epsilon_schedule = functools.lru_cache(LinearSchedule)
+"""Probability of a random action; the same object for equal arguments."""
 
 PRIORITIES = tuple(f"prioritized_replay_{name}" for name in ("alpha", "beta0", "beta_iters", "eps"))
 
@@ -176,23 +180,21 @@ def dqn_target(policy: DQNPolicy, batch: ReplayBatch, double_q: bool) -> Tensor:
 
 def dqn_loss(
     q_values: Tensor, actions: Tensor, target_q: Tensor, weights: Tensor | None
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor | None]:
     """Compute the Huber loss, whose derivative is the TD error clipped to [-1, 1] as in the paper.
 
     :param q_values: Q(s, .), [batch, n_actions]
     :param actions: [batch]
     :param target_q: [batch]
     :param weights: importance weights of prioritised replay, [batch]
-    :return: the scalar loss; TD errors, [batch]
+    :return: the scalar loss; where replay is prioritised, TD errors, [batch]
     """
     taken_q = q_values.gather(-1, actions.unsqueeze(-1))  # [batch, 1]
     targets = target_q.unsqueeze(-1)
     if weights is None and taken_q.dim() == 2:
-        loss = F.smooth_l1_loss(taken_q, targets)
-    else:
-        losses = F.smooth_l1_loss(taken_q, targets, reduction="none").squeeze(-1)
-        loss = weighted_mean(losses, weights)
-    return loss, (taken_q.detach() - targets).squeeze(-1)
+        return F.smooth_l1_loss(taken_q, targets), None
+    losses = F.smooth_l1_loss(taken_q, targets, reduction="none").squeeze(-1)
+    return weighted_mean(losses, weights), (taken_q.detach() - targets).squeeze(-1)
 
 
 class DQN(OffPolicyAlgorithm):
@@ -274,7 +276,7 @@ class DQN(OffPolicyAlgorithm):
         if self._assigned_schedule is not None:
             return self._assigned_schedule
         config = self.config
-        return LinearSchedule(
+        return epsilon_schedule(
             config.exploration_initial_eps, config.exploration_final_eps, config.exploration_fraction
         )
 
@@ -372,7 +374,8 @@ class DQN(OffPolicyAlgorithm):
             q_values = policy.q_net(batch.observations)
         loss, td_errors = dqn_loss(q_values, batch.actions, target_q, batch.weights)
         self.network_optimizer.step(loss, config.max_grad_norm)
-        batch.set_priorities(td_errors)
+        if td_errors is not None:
+            batch.set_priorities(td_errors)
         return {"loss": loss.detach()}
 
     def prepare_train(self) -> None:

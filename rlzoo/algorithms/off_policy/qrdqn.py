@@ -21,7 +21,7 @@ from rlzoo.algorithms.hyperparameters import ScheduleLike, TrainFreq
 from rlzoo.algorithms.off_policy.dqn import DQN, check_q_learning
 from rlzoo.algorithms.off_policy.dqn import SEARCH_SPACE as DQN_SEARCH_SPACE
 from rlzoo.algorithms.off_policy.off_policy_algorithm import check_off_policy, weighted_mean
-from rlzoo.algorithms.off_policy.quantile_regression import quantile_huber_losses
+from rlzoo.algorithms.off_policy.quantile_regression import quantile_huber_loss, quantile_huber_losses
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.core.types import Metrics
@@ -84,8 +84,10 @@ def qrdqn_loss(
     :return: the scalar loss; where replay is prioritised, TD errors of the means, [batch]
     """
     theta = quantiles.gather(2, action_index(actions, quantiles)).squeeze(2)
+    if weights is None:
+        return quantile_huber_loss(theta, target_quantiles), None
     losses = quantile_huber_losses(theta, target_quantiles)
-    td_errors = None if weights is None else theta.detach().mean(dim=1) - target_quantiles.mean(dim=1)
+    td_errors = theta.detach().mean(dim=1) - target_quantiles.mean(dim=1)
     return weighted_mean(losses, weights), td_errors
 
 

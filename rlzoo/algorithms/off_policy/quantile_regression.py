@@ -35,13 +35,16 @@ def quantile_huber_loss(
 
     :raises ValueError: current and target quantiles are of different batches or numbers of axes
     """
-    known_axes = current_quantiles.dim() == target_quantiles.dim() in (2, 3)
-    if known_axes and len(current_quantiles) != len(target_quantiles):
+    if len(current_quantiles) != len(target_quantiles):
         raise ValueError(
             f"current and target quantiles must be of one batch, not of {len(current_quantiles)} and"
             f" {len(target_quantiles)} rows"
         )
-    return quantile_huber_losses(current_quantiles, target_quantiles, cum_prob, sum_over_quantiles).mean()
+    cum_prob = _probabilities(current_quantiles, target_quantiles, cum_prob)
+    n_means = current_quantiles.numel()
+    if sum_over_quantiles:
+        n_means //= current_quantiles.shape[-1]
+    return quantile_huber(current_quantiles, target_quantiles, cum_prob, scale=1 / n_means)
 
 
 def quantile_huber_losses(
@@ -66,6 +69,14 @@ def quantile_huber_losses(
     :return: [B], averaged over the critics
     :raises ValueError: current and target quantiles have different numbers of axes
     """
+    cum_prob = _probabilities(current_quantiles, target_quantiles, cum_prob)
+    losses = quantile_huber(current_quantiles, target_quantiles, cum_prob)
+    losses = losses.sum(-1) if sum_over_quantiles else losses.mean(-1)
+    return losses if losses.dim() == 1 else losses.mean(1)
+
+
+def _probabilities(current_quantiles: Tensor, target_quantiles: Tensor, cum_prob: Tensor | None) -> Tensor:
+    """Return tau as `quantile_huber_losses` takes it, in a shape that broadcasts to the current quantiles."""
     if current_quantiles.dim() != target_quantiles.dim() or current_quantiles.dim() not in (2, 3):
         raise ValueError(
             "current and target quantiles must both be [batch, quantiles] or [batch, critics, quantiles], "
@@ -73,9 +84,5 @@ def quantile_huber_losses(
         )
     if cum_prob is None:
         of = _midpoints if torch.compiler.is_dynamo_compiling() else midpoints
-        cum_prob = of(current_quantiles.shape[-1], current_quantiles.device)
-    elif cum_prob.dim() == 2 and current_quantiles.dim() == 3:
-        cum_prob = cum_prob.unsqueeze(1)
-    losses = quantile_huber(current_quantiles, target_quantiles, cum_prob)
-    losses = losses.sum(-1) if sum_over_quantiles else losses.mean(-1)
-    return losses if losses.dim() == 1 else losses.mean(1)
+        return of(current_quantiles.shape[-1], current_quantiles.device)
+    return cum_prob.unsqueeze(1) if cum_prob.dim() == 2 and current_quantiles.dim() == 3 else cum_prob
