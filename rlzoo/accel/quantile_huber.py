@@ -53,9 +53,7 @@ class QuantileHuber(torch.autograd.Function):
     def forward(  # type: ignore[override]
         ctx: Any, current: Tensor, target: Tensor, cum_prob: Tensor, scale: float | None
     ) -> Tensor:
-        losses, derivatives = losses_and_derivatives(current, target, cum_prob)
-        if scale is not None:
-            losses, derivatives = losses.sum().mul_(scale), derivatives.mul_(scale)
+        losses, derivatives = losses_and_derivatives(current, target, cum_prob, scale)
         ctx.save_for_backward(derivatives)
         return losses
 
@@ -71,27 +69,32 @@ _apply: Callable[..., object] = super(torch.autograd.Function, QuantileHuber).ap
 """`QuantileHuber.apply` without the support of torch.func."""
 
 
-def losses_and_derivatives(current: Tensor, target: Tensor, cum_prob: Tensor) -> tuple[Tensor, Tensor]:
+def losses_and_derivatives(
+    current: Tensor, target: Tensor, cum_prob: Tensor, scale: float | None = None
+) -> tuple[Tensor, Tensor]:
     """Return the losses, and their derivatives with respect to `current`; see `quantile_huber`.
 
     With c = delta clipped to [-1, 1], the Huber loss is c (delta - c / 2) and its derivative c.
     """
     size = current.numel() * target.shape[-1]
     if size <= CACHED or current.device.type != "cpu":
-        return _of_rows(current, target, cum_prob)
+        return _of_rows(current, target, cum_prob, scale)
     n_chunks = -(-size // CACHED)
     per_row = cum_prob.dim() == current.dim() and len(cum_prob) > 1
     taus: Iterable[Tensor] = cum_prob.chunk(n_chunks) if per_row else itertools.repeat(cum_prob)
     chunks = zip(current.chunk(n_chunks), target.chunk(n_chunks), taus, strict=False)
-    losses, derivatives = zip(*(_of_rows(*chunk) for chunk in chunks), strict=True)
-    return torch.cat(losses), torch.cat(derivatives)
+    losses, derivatives = zip(*(_of_rows(*chunk, scale) for chunk in chunks), strict=True)
+    return torch.cat(losses) if scale is None else torch.stack(losses).sum(), torch.cat(derivatives)
 
 
-def _of_rows(current: Tensor, target: Tensor, cum_prob: Tensor) -> tuple[Tensor, Tensor]:
-    tau = cum_prob.unsqueeze(-1)
+def _of_rows(current: Tensor, target: Tensor, cum_prob: Tensor, scale: float | None) -> tuple[Tensor, Tensor]:
+    tau, n_targets = cum_prob.unsqueeze(-1), target.shape[-1]
     delta = target.unsqueeze(-2) - current.unsqueeze(-1)  # [..., n_quantiles, n_targets]
     clipped = delta.clamp(-1, 1)
     # tau c where delta is positive, (1 - tau) c where it is negative
-    weighted = (clipped * tau).addcmul_(clipped.clamp(max=0), 1 - 2 * tau)
-    derivatives = weighted.mean(-1).neg_()
-    return delta.sub_(clipped, alpha=0.5).mul_(weighted).mean(-1), derivatives
+    weighted = (clipped * tau).addcmul_(clipped.clamp(max=0), torch.rsub(tau, 1, alpha=2))
+    derivatives = weighted.sum(-1).mul_(-(1 if scale is None else scale) / n_targets)
+    delta.sub_(clipped, alpha=0.5)
+    if scale is None:
+        return delta.mul_(weighted).mean(-1), derivatives
+    return torch.dot(delta.reshape(-1), weighted.reshape(-1)).mul_(scale / n_targets), derivatives

@@ -75,6 +75,17 @@ def test_the_gradient_is_that_of_the_loss(shape):
     assert torch.autograd.gradcheck(weighted, current)
 
 
+@pytest.mark.parametrize("sum_over_quantiles", [True, False])
+@pytest.mark.parametrize("shape", [(6, 5), (6, 2, 5), (300, 2, 25)])
+def test_the_gradient_of_the_mean_is_that_of_its_parts(shape, sum_over_quantiles):
+    current, target = torch.randn(shape, requires_grad=True), torch.randn(*shape[:-1], 25)
+    loss = quantile_huber_loss(current, target, None, sum_over_quantiles)
+    rows = quantile_huber_losses(current, target, None, sum_over_quantiles)
+    assert loss.item() == pytest.approx(rows.mean().item(), rel=1e-5)
+    (gradient,), (expected,) = (torch.autograd.grad(value, current) for value in (3 * loss, 3 * rows.mean()))
+    torch.testing.assert_close(gradient, expected)
+
+
 def test_no_gradient_goes_into_the_targets():
     current, target = torch.randn(3, 4, requires_grad=True), torch.randn(3, 5, requires_grad=True)
     quantile_huber_loss(current, target).backward()

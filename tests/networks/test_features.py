@@ -75,3 +75,20 @@ def test_an_extractor_of_the_users_and_hooks_are_called() -> None:
     combined.extractors["b"].register_forward_hook(lambda *_: called.append("part"))
     features_of(combined, batch_of(SPACES["a Dict of bits"]), SPACES["a Dict of bits"])
     assert called == ["extractor", "extractor", "part"]
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
+def test_choices_become_one_hot_vectors(dtype):
+    discrete = spaces.Discrete(4, start=2)
+    expected = torch.eye(4)[[3, 0]]
+    assert preprocess_obs(torch.tensor([5, 2], dtype=dtype), discrete).equal(expected)
+    assert preprocess_obs(torch.tensor([[5], [2]], dtype=dtype), discrete).equal(expected)
+    pairs = spaces.MultiDiscrete([3, 2], start=[1, 0])
+    vectors = preprocess_obs(torch.tensor([[1, 1], [3, 0]], dtype=dtype), pairs)
+    assert vectors.tolist() == [[1, 0, 0, 0, 1], [0, 0, 1, 1, 0]] and vectors.dtype is torch.float32
+
+
+@pytest.mark.parametrize("choice", [1, 6])
+def test_choices_outside_of_their_space_are_refused(choice):
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        preprocess_obs(torch.tensor([choice]), spaces.Discrete(4, start=2))

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 import rlzoo
+from rlzoo.networks.torch_layers import FlattenExtractor
+from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
 
 ALGORITHMS = {"PPO": {"n_steps": 16, "batch_size": 16}, "SAC": {"learning_starts": 8}}
 
@@ -77,7 +79,8 @@ def test_callbacks_take_over_the_weights_of_another_agent(name: str) -> None:
     assert model.n_updates > 0
 
 
-def test_values_of_a_step_can_be_part_of_a_loss() -> None:
+@pytest.mark.parametrize("name", ["PPO", "RecurrentPPO"])
+def test_values_of_a_step_can_be_part_of_a_loss(name: str) -> None:
     weight = torch.nn.Parameter(torch.ones(1))
 
     class Learn(rlzoo.BaseCallback):
@@ -85,8 +88,44 @@ def test_values_of_a_step_can_be_part_of_a_loss() -> None:
             (weight * self.locals["values"] * self.locals["log_probs"]).sum().backward()
             return True
 
-    make("PPO", "Pendulum-v1").learn(16, Learn())
+    policy = "MlpLstmPolicy" if name == "RecurrentPPO" else "MlpPolicy"
+    getattr(rlzoo, name)(policy, "Pendulum-v1", n_steps=16, batch_size=16, device="cpu").learn(16, Learn())
     assert weight.grad is not None and torch.isfinite(weight.grad).all()
+
+
+class OwnPolicy(ActorCriticPolicy):
+    pass
+
+
+class OwnPPO(rlzoo.PPO):
+    pass
+
+
+class OwnExtractor(FlattenExtractor):
+    pass
+
+
+@pytest.mark.parametrize("case", ["ours", "noise", "policy", "algorithm", "extractor", "hook", "assigned"])
+def test_only_code_of_rlzoo_acts_in_inference_mode(case: str) -> None:
+    kwargs: dict[str, Any] = {"n_steps": 8, "batch_size": 8, "device": "cpu", "use_sde": case == "noise"}
+    if case == "extractor":
+        kwargs["policy_kwargs"] = {"features_extractor_class": OwnExtractor}
+    algorithm = OwnPPO if case == "algorithm" else rlzoo.PPO
+    model = algorithm(OwnPolicy if case == "policy" else "MlpPolicy", "Pendulum-v1", **kwargs)
+    if case == "hook":
+        model.policy.value_net.register_forward_hook(lambda *_: None)
+    if case == "assigned":
+        model.policy.action_dist = type("Own", (type(model.policy.action_dist),), {"__slots__": ()})(1)
+    modes = []
+
+    class Watch(rlzoo.BaseCallback):
+        def _on_step(self) -> bool:
+            modes.append(self.locals.step.action.is_inference())
+            assert not torch.is_inference_mode_enabled() and torch.is_grad_enabled()
+            return True
+
+    model.learn(8, Watch())
+    assert modes == [case == "ours"] * 8
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

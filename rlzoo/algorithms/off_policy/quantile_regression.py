@@ -35,15 +35,14 @@ def quantile_huber_loss(
 
     :raises ValueError: current and target quantiles are of different batches or numbers of axes
     """
-    if len(current_quantiles) != len(target_quantiles):
-        raise ValueError(
-            f"current and target quantiles must be of one batch, not of {len(current_quantiles)} and"
-            f" {len(target_quantiles)} rows"
-        )
     cum_prob = _probabilities(current_quantiles, target_quantiles, cum_prob)
-    n_means = current_quantiles.numel()
-    if sum_over_quantiles:
-        n_means //= current_quantiles.shape[-1]
+    n_rows, n_quantiles = current_quantiles.shape[0], current_quantiles.shape[-1]
+    if n_rows != target_quantiles.shape[0]:
+        raise ValueError(
+            f"current and target quantiles must be of one batch, not of {n_rows} and"
+            f" {target_quantiles.shape[0]} rows"
+        )
+    n_means = current_quantiles.numel() // (n_quantiles if sum_over_quantiles else 1)
     return quantile_huber(current_quantiles, target_quantiles, cum_prob, scale=1 / n_means)
 
 
@@ -77,7 +76,8 @@ def quantile_huber_losses(
 
 def _probabilities(current_quantiles: Tensor, target_quantiles: Tensor, cum_prob: Tensor | None) -> Tensor:
     """Return tau as `quantile_huber_losses` takes it, in a shape that broadcasts to the current quantiles."""
-    if current_quantiles.dim() != target_quantiles.dim() or current_quantiles.dim() not in (2, 3):
+    n_axes = current_quantiles.dim()
+    if n_axes != target_quantiles.dim() or n_axes not in (2, 3):
         raise ValueError(
             "current and target quantiles must both be [batch, quantiles] or [batch, critics, quantiles], "
             f"not {tuple(current_quantiles.shape)} and {tuple(target_quantiles.shape)}"
@@ -85,4 +85,4 @@ def _probabilities(current_quantiles: Tensor, target_quantiles: Tensor, cum_prob
     if cum_prob is None:
         of = _midpoints if torch.compiler.is_dynamo_compiling() else midpoints
         return of(current_quantiles.shape[-1], current_quantiles.device)
-    return cum_prob.unsqueeze(1) if cum_prob.dim() == 2 and current_quantiles.dim() == 3 else cum_prob
+    return cum_prob.unsqueeze(1) if cum_prob.dim() == 2 and n_axes == 3 else cum_prob
