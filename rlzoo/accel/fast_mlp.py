@@ -60,16 +60,18 @@ CHAIN = frozenset(
 """Operations between a network and a loss that `Tape` knows how to call."""
 
 
-def acting_mode(model: Any) -> AbstractContextManager[object]:
-    """Return the context in which an algorithm acts during training: inference mode, or `torch.no_grad`.
+def acting_mode(model: Any, callback: Any) -> Callable[[], AbstractContextManager[object]]:
+    """Return what makes the context in which an algorithm acts: `torch.inference_mode` or `torch.no_grad`.
 
     Inference mode spares each operation the records for later gradients: 2 to 4% of a training of small
-    networks in few environments. Its tensors are of no use to a later loss, in which custom code or
-    state-dependent noise may put them.
+    networks in few environments. Its tensors cannot take part in a loss, in which custom code, hooks and
+    callbacks may use what the policy has computed, as state-dependent noise (gSDE) does. With any of these,
+    on a GPU, and with environments of tensors, it is `torch.no_grad`.
     """
     on_cpu = model.device.type == "cpu" and getattr(model, "tensor_actions", None) is None
-    plain = FAST and on_cpu and not getattr(model.config, "use_sde", False) and not holds_custom_code(model)
-    return torch.inference_mode() if plain else torch.no_grad()
+    uses_noise = getattr(model.config, "use_sde", False)
+    custom = uses_noise or "act" in vars(model) or holds_custom_code(model) or is_custom_callback(callback)
+    return torch.inference_mode if FAST and on_cpu and not custom else torch.no_grad
 
 
 def holds_custom_code(model: Any) -> bool:
@@ -81,8 +83,15 @@ def holds_custom_code(model: Any) -> bool:
     return not is_ours or any(map(has_hooks, modules))
 
 
+def is_custom_callback(callback: Any) -> bool:
+    """Return whether a callback, one inside of it, or a function that one calls, is not of this package."""
+    parts = (callback, getattr(callback, "callback", None))
+    is_ours = all(part is None or str(part.__module__).startswith("rlzoo.") for part in parts)
+    return not is_ours or any(map(is_custom_callback, callback.child_callbacks()))
+
+
 NARROW = 8
-"""Input features up to which a gradient is computed transposed."""
+"""Input features up to which the gradient of a weight is computed transposed."""
 
 
 _Layer: TypeAlias = "tuple[type[nn.Module], nn.Parameter | None, nn.Parameter | None]"
@@ -234,7 +243,10 @@ class Tape:
 
 
 def _gradient_by_chain(loss: Tensor, output: Tensor) -> Tensor | None:
-    """Return the gradient of an output, None where it takes more than operations of `CHAIN`, one by one."""
+    """Return the gradient of a loss with respect to the output of a network, by a chain of `CHAIN`.
+
+    :return: None where they are no such chain; then autograd's engine may still go through the graph
+    """
     node: Any = loss.grad_fn
     gradient: Any = torch.ones_like(loss)
     while node is not None and (name := type(node).__name__) in CHAIN:
@@ -278,7 +290,7 @@ def _propagate(layers: list[_Layer], values: list[Tensor], gradient: Tensor, ove
 def _take_product(total: Tensor, gradient: Tensor, x: Tensor, overwrite: bool) -> None:
     """Add the gradient of a weight, gradient^T x, to `total`, or put it there.
 
-    For a few input features the transposed product takes a third to all of the time of this one.
+    For a few input features x^T gradient takes between a third and all of the time of gradient^T x.
     """
     if x.shape[1] <= NARROW:
         product = (x.t() @ gradient).t()

@@ -20,7 +20,7 @@ FAST = enabled("closed_form_backward")
 
 
 def quantile_huber(current: Tensor, target: Tensor, cum_prob: Tensor, scale: float | None = None) -> Tensor:
-    """Return the mean over the targets of rho_tau(target - current) for each current quantile.
+    """Return the mean over the targets of rho_tau(target - current) for each current quantile, or their sum.
 
         rho_tau(delta) = |tau - 1{delta < 0}| * (delta^2 / 2 if |delta| <= 1 else |delta| - 1/2)
 
@@ -29,8 +29,8 @@ def quantile_huber(current: Tensor, target: Tensor, cum_prob: Tensor, scale: flo
     :param current: [B, ..., n_quantiles]
     :param target: [B, ..., n_targets]
     :param cum_prob: tau; broadcasts to `current`
-    :param scale: return the sum of all times this number instead
-    :return: [B, ..., n_quantiles], or a scalar
+    :param scale: where given, the losses are summed and multiplied by it
+    :return: [B, ..., n_quantiles]; with `scale` a scalar
     """
     if FAST and not is_dynamo_compiling():
         return cast(Tensor, _apply(current, target, cum_prob, scale))
@@ -72,7 +72,7 @@ _apply: Callable[..., object] = super(torch.autograd.Function, QuantileHuber).ap
 def losses_and_derivatives(
     current: Tensor, target: Tensor, cum_prob: Tensor, scale: float | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return the losses, and their derivatives with respect to `current`; see `quantile_huber`.
+    """Return the losses of `quantile_huber`, and their derivatives (times `scale`) by `current`.
 
     With c = delta clipped to [-1, 1], the Huber loss is c (delta - c / 2) and its derivative c.
     """
@@ -97,4 +97,6 @@ def _of_rows(current: Tensor, target: Tensor, cum_prob: Tensor, scale: float | N
     delta.sub_(clipped, alpha=0.5)
     if scale is None:
         return delta.mul_(weighted).mean(-1), derivatives
-    return torch.dot(delta.reshape(-1), weighted.reshape(-1)).mul_(scale / n_targets), derivatives
+    return torch.dot(delta.reshape(-1), weighted.reshape(-1).to(delta.dtype)).mul_(
+        scale / n_targets
+    ), derivatives

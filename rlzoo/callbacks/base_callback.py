@@ -428,14 +428,14 @@ class LoopLocals(Mapping[str, object]):
         if self._ended_at == self.algorithm.counters.num_timesteps:
             return self.algorithm.last_values(self["rollout_buffer"]).reshape(-1, 1)  # type: ignore[no-any-return]
         if "values" in self.step.extra:
-            return _for_losses(self.step.extra["values"]).reshape(-1, 1)
+            return self.step.extra["values"].reshape(-1, 1)  # type: ignore[no-any-return]
         with torch.no_grad():
             return self.algorithm.policy.predict_values(self.obs).reshape(-1, 1)  # type: ignore[no-any-return]
 
     def _log_probs(self) -> torch.Tensor:
         extra = self.step.extra
         if "log_probs" in extra:
-            return _for_losses(extra["log_probs"])
+            return extra["log_probs"]  # type: ignore[no-any-return]
         context = {name: extra[name] for name in ("action_masks", "gaussian_actions") if name in extra}
         with torch.no_grad():
             _, log_probs, _ = self.algorithm.policy.evaluate_actions(self.obs, self.step.action, **context)
@@ -460,11 +460,6 @@ class LoopLocals(Mapping[str, object]):
 
     def __len__(self) -> int:
         return len(self._present())
-
-
-def _for_losses(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor that may take part in a loss, as those of inference mode cannot."""
-    return tensor.clone() if tensor.is_inference() else tensor
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

@@ -227,7 +227,9 @@ def one_hot(choices: Tensor, n: int, start: int = 0) -> Tensor:
             [0., 0., 1.]])
     """
     index = (choices - start if start else choices).unsqueeze(1)
-    return torch.zeros(choices.shape[0], n, device=choices.device).scatter_(1, index, 1.0)
+    return torch.zeros(choices.shape[0], n, dtype=torch.float32, device=choices.device).scatter_(
+        1, index, 1.0
+    )
 
 
 def maybe_transpose(observation: np.ndarray, observation_space: spaces.Space[Any]) -> np.ndarray:

@@ -40,7 +40,7 @@ def off_policy(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback,
         callback.on_training_start(locals_, globals())
         start_replay(algorithm)
         algorithm.prepare_actions()
-        algorithm.collector.acting = acting_mode(algorithm)
+        algorithm.collector.acting = acting_mode(algorithm, callback)
         # episodes of an unfinished round (in a resumed training) are not logged yet
         logged = (counters.episodes - counters.ended) // log_interval
         while counters.num_timesteps < counters.total_timesteps or counters.collected:
@@ -98,14 +98,14 @@ def collect(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, lo
     on_device = algorithm.device.type != "cpu"
     own_add = replay.overrides_add or "add" in vars(replay)  # of its class, or assigned to the object
     record = partial(add_transition, replay) if own_add else replay.add_step
-    act = algorithm.threads.stepping("act", algorithm.act)
-    as_tensor = torch.as_tensor if env.on_device else torch.from_numpy  # the faster one
-    n_envs, normalizer = env.num_envs * algorithm.n_ranks, normalizer_of(replay)
     algorithm.set_training_mode(False)
     callback.on_rollout_start()
     callback.update_locals(locals_)
+    act, acting = algorithm.threads.stepping("act", algorithm.act), collector.acting()
+    as_tensor = torch.as_tensor if env.on_device else torch.from_numpy  # the faster one
+    n_envs, normalizer = env.num_envs * algorithm.n_ranks, normalizer_of(replay)
     if counters.collected == 0:  # else the resumed training had stopped between two rounds of updates
-        with collector.acting:
+        with acting:
             algorithm.begin_rollout()
     while counters.ended < count if in_episodes else counters.collected < count:
         if in_episodes and counters.num_timesteps >= counters.total_timesteps:
@@ -115,7 +115,7 @@ def collect(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, lo
             obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)
         counters.warm_up = counters.num_timesteps < config.learning_starts
         inputs = PolicyInput(obs, collector.episode_starts, counters.collected, counters)
-        with collector.acting:
+        with acting:
             step = act(inputs)
         result = env.step_arrays(step.env_action)
         if not replay.on_device:  # else the environments check their tensors

@@ -31,7 +31,7 @@ def on_policy(algorithm: OnPolicyLearner, env: VecEnv, callback: BaseCallback, l
     metrics: Metrics = {}
     try:
         callback.on_training_start(locals_, globals())
-        algorithm.collector.acting = acting_mode(algorithm)
+        algorithm.collector.acting = acting_mode(algorithm, callback)
         # `or rollout.filled`: a resumed rollout is completed and trained on, also after the last step
         while counters.num_timesteps < counters.total_timesteps or rollout.filled:
             go_on = collect(algorithm, env, rollout, callback, locals_)
@@ -77,12 +77,13 @@ def collect(
     if not first:
         rollout.start(collector.current_obs())
     on_device = algorithm.device.type != "cpu"
-    act, n_envs = algorithm.threads.stepping("act", algorithm.act), env.num_envs * algorithm.n_ranks
     ask_masks = mask_reader(env) if algorithm.wants_action_masks else None
     callback.on_rollout_start()
     callback.update_locals(locals_)
+    act, acting = algorithm.threads.stepping("act", algorithm.act), collector.acting()
+    n_envs = env.num_envs * algorithm.n_ranks
     if not first or not collector.episodes_restored:
-        with collector.acting:
+        with acting:
             algorithm.begin_rollout()
     for t in range(first, rollout.n_steps):
         obs = rollout.obs_rows[t]
@@ -90,7 +91,7 @@ def collect(
             obs = map_obs(lambda rows: rows.to(algorithm.device, non_blocking=True), obs)
         masks = None if ask_masks is None else ask_masks()
         inputs = PolicyInput(obs, collector.episode_starts, t, counters, masks)
-        with collector.acting:
+        with acting:
             step = act(inputs)
         result = env.step_arrays(step.env_action)
         rollout.add_step(t, step, result, inputs.episode_start)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -27,8 +27,8 @@ class Collector:
     :param saved_rollout: a partly filled rollout of a checkpoint, until the loop takes it
     :param start_time: when `learn` was called, in seconds
     :param start_timesteps: `num_timesteps` at that time
-    :param acting: the context of the policy, see `acting_mode`; neither environments nor callbacks are inside
-        it, since they may train networks
+    :param acting: makes the context in which the policy acts, see `acting_mode`; environments and callbacks
+        are not inside, since they may train networks
     """
 
     obs: Obs | None = None
@@ -37,7 +37,7 @@ class Collector:
     saved_rollout: Mapping[str, object] = field(default_factory=dict)
     start_time: float = 0.0
     start_timesteps: int = 0
-    acting: AbstractContextManager[object] = field(default_factory=torch.no_grad)
+    acting: Callable[[], AbstractContextManager[object]] = torch.no_grad
 
     def start_training(self, num_timesteps: int) -> None:
         """Start measuring the speed of a training."""

@@ -76,14 +76,34 @@ def test_the_gradient_is_that_of_the_loss(shape):
 
 
 @pytest.mark.parametrize("sum_over_quantiles", [True, False])
-@pytest.mark.parametrize("shape", [(6, 5), (6, 2, 5), (300, 2, 25)])
-def test_the_gradient_of_the_mean_is_that_of_its_parts(shape, sum_over_quantiles):
-    current, target = torch.randn(shape, requires_grad=True), torch.randn(*shape[:-1], 25)
+@pytest.mark.parametrize(
+    ("shape", "target_shape"),
+    [
+        ((6, 5), (6, 7)),
+        ((6, 2, 5), (6, 2, 7)),
+        ((6, 1, 5), (6, 3, 7)),
+        ((6, 3, 5), (6, 1, 7)),
+        ((300, 2, 25), (300, 2, 25)),
+    ],
+)
+def test_the_gradient_of_the_mean_is_that_of_its_parts(shape, target_shape, sum_over_quantiles):
+    current, target = torch.randn(shape, requires_grad=True), torch.randn(target_shape)
     loss = quantile_huber_loss(current, target, None, sum_over_quantiles)
     rows = quantile_huber_losses(current, target, None, sum_over_quantiles)
     assert loss.item() == pytest.approx(rows.mean().item(), rel=1e-5)
     (gradient,), (expected,) = (torch.autograd.grad(value, current) for value in (3 * loss, 3 * rows.mean()))
     torch.testing.assert_close(gradient, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_the_mean_of_half_precision_quantiles(dtype):
+    current, target = torch.randn(6, 5), torch.randn(6, 5)
+    loss = quantile_huber_loss(current.to(dtype), target.to(dtype))
+    assert loss.item() == pytest.approx(quantile_huber_loss(current, target).item(), rel=0.05)
+
+
+def test_the_mean_over_no_rows_is_not_a_number():
+    assert torch.isnan(quantile_huber_loss(torch.zeros(0, 5), torch.zeros(0, 5)))
 
 
 def test_no_gradient_goes_into_the_targets():

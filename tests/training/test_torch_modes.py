@@ -105,8 +105,25 @@ class OwnExtractor(FlattenExtractor):
     pass
 
 
-@pytest.mark.parametrize("case", ["ours", "noise", "policy", "algorithm", "extractor", "hook", "assigned"])
-def test_only_code_of_rlzoo_acts_in_inference_mode(case: str) -> None:
+def acting_modes(monkeypatch: pytest.MonkeyPatch, model: Any, callback: Any = None) -> set[bool]:
+    """Train a model; return whether its actions were those of inference mode."""
+    modes: set[bool] = set()
+    act = rlzoo.PPO.act
+
+    def watched(self: Any, inputs: Any) -> Any:
+        output = act(self, inputs)
+        modes.add(output.action.is_inference())
+        return output
+
+    monkeypatch.setattr(rlzoo.PPO, "act", watched)
+    model.learn(8, callback)
+    return modes
+
+
+@pytest.mark.parametrize(
+    "case", ["ours", "noise", "policy", "algorithm", "extractor", "hook", "distribution"]
+)
+def test_only_code_of_rlzoo_acts_in_inference_mode(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kwargs: dict[str, Any] = {"n_steps": 8, "batch_size": 8, "device": "cpu", "use_sde": case == "noise"}
     if case == "extractor":
         kwargs["policy_kwargs"] = {"features_extractor_class": OwnExtractor}
@@ -114,18 +131,49 @@ def test_only_code_of_rlzoo_acts_in_inference_mode(case: str) -> None:
     model = algorithm(OwnPolicy if case == "policy" else "MlpPolicy", "Pendulum-v1", **kwargs)
     if case == "hook":
         model.policy.value_net.register_forward_hook(lambda *_: None)
-    if case == "assigned":
+    if case == "distribution":
         model.policy.action_dist = type("Own", (type(model.policy.action_dist),), {"__slots__": ()})(1)
-    modes = []
+    assert acting_modes(monkeypatch, model) == {case == "ours"}
 
-    class Watch(rlzoo.BaseCallback):
+
+class Watch(rlzoo.BaseCallback):
+    def _on_step(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("callback", "expected"),
+    [
+        (rlzoo.StopTrainingOnMaxEpisodes(5), True),
+        (rlzoo.EveryNTimesteps(4, rlzoo.StopTrainingOnMaxEpisodes(5)), True),
+        (Watch(), False),
+        (lambda *_: True, False),
+        ([rlzoo.EveryNTimesteps(4, Watch())], False),
+    ],
+)
+def test_custom_callbacks_see_tensors_for_losses(
+    callback: Any, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = rlzoo.PPO("MlpPolicy", "Pendulum-v1", n_steps=8, batch_size=8, device="cpu")
+    assert acting_modes(monkeypatch, model, callback) == {expected}
+
+
+def test_callbacks_use_hooks_and_states_in_losses() -> None:
+    weight, kept = torch.nn.Parameter(torch.ones(1)), []
+
+    class Probe(rlzoo.BaseCallback):
         def _on_step(self) -> bool:
-            modes.append(self.locals.step.action.is_inference())
-            assert not torch.is_inference_mode_enabled() and torch.is_grad_enabled()
+            if self.n_calls == 2:
+                self.model.policy.action_net.register_forward_hook(
+                    lambda _, inputs, __: kept.append(inputs[0])
+                )
+            values = [*kept[-1:], *self.model.rnn_state.values()]
+            sum((weight * value).square().sum() for value in values).backward()
             return True
 
-    model.learn(8, Watch())
-    assert modes == [case == "ours"] * 8
+    model = rlzoo.RecurrentPPO("MlpLstmPolicy", "Pendulum-v1", n_steps=16, batch_size=16, device="cpu")
+    model.learn(16, Probe())
+    assert kept and weight.grad is not None
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

@@ -63,7 +63,7 @@ NOISE_EPSILON = 0.01
 
 
 epsilon_schedule = functools.lru_cache(LinearSchedule)
-"""Probability of a random action; the same object for equal arguments."""
+"""Probability of a random action; made once for equal arguments, since it is asked for at every step."""
 
 PRIORITIES = tuple(f"prioritized_replay_{name}" for name in ("alpha", "beta0", "beta_iters", "eps"))
 

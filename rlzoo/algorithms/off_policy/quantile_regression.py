@@ -36,14 +36,18 @@ def quantile_huber_loss(
     :raises ValueError: current and target quantiles are of different batches or numbers of axes
     """
     cum_prob = _probabilities(current_quantiles, target_quantiles, cum_prob)
-    n_rows, n_quantiles = current_quantiles.shape[0], current_quantiles.shape[-1]
-    if n_rows != target_quantiles.shape[0]:
+    (n_rows, *critics, n_quantiles), (n_target_rows, *target_critics, _) = (
+        current_quantiles.shape,
+        target_quantiles.shape,
+    )
+    if n_rows != n_target_rows:
         raise ValueError(
-            f"current and target quantiles must be of one batch, not of {n_rows} and"
-            f" {target_quantiles.shape[0]} rows"
+            f"current and target quantiles must be of one batch, not of {n_rows} and {n_target_rows} rows"
         )
-    n_means = current_quantiles.numel() // (n_quantiles if sum_over_quantiles else 1)
-    return quantile_huber(current_quantiles, target_quantiles, cum_prob, scale=1 / n_means)
+    if 0 in (n_rows, *critics, *target_critics):
+        return quantile_huber_losses(current_quantiles, target_quantiles, cum_prob, sum_over_quantiles).mean()
+    n_losses = n_rows * max((1, *critics, *target_critics)) * (1 if sum_over_quantiles else n_quantiles)
+    return quantile_huber(current_quantiles, target_quantiles, cum_prob, scale=1 / n_losses)
 
 
 def quantile_huber_losses(
