@@ -6,6 +6,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load
 
 from rlzoo.benchmark.parallel.seed_runs import TARGET, SeedResult, finished_run, run_of, summary, text_of
 from rlzoo.cli.flags.training_flags import seed_range
@@ -30,9 +32,10 @@ def small(folder: Path, **changes: object) -> RunConfig:
     )
 
 
-def tensors_of(folder: Path) -> dict[str, bytes]:
+def tensors_of(folder: Path) -> dict[str, torch.Tensor]:
     with zipfile.ZipFile(model_path(folder, "CartPole-v1")) as archive:
-        return {name: archive.read(name) for name in archive.namelist() if name.endswith(".safetensors")}
+        files = [archive.read(name) for name in archive.namelist() if name.endswith(".safetensors")]
+    return {name: tensor for file in files for name, tensor in load(file).items()}
 
 
 def test_runs_are_those_of_single_trainings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,7 +46,9 @@ def test_runs_are_those_of_single_trainings(tmp_path: Path, capsys: pytest.Captu
     assert lines[0].startswith("[1/2] ppo CartPole-v1 seed 0: 64 steps in")
     assert lines[-1].split()[:2] == ["CartPole-v1", "mean"]
     one, two = tmp_path / "one" / "ppo" / "CartPole-v1_1", tmp_path / "all" / "ppo" / "CartPole-v1_2"
-    assert tensors_of(one) and tensors_of(one) == tensors_of(two)
+    # products of stacked seeds are rounded as the processor's library of matrix products rounds them
+    assert tensors_of(one)
+    torch.testing.assert_close(tensors_of(two), tensors_of(one), rtol=1e-5, atol=1e-8)
     assert not (tmp_path / "all" / "ppo" / "workers.log").exists()
     assert main([*TRAIN, *flags]) == 0
     assert capsys.readouterr().out == "2 of 2 are done already\n"
