@@ -27,6 +27,8 @@ from rlzoo.accel.switch import enabled
 
 is_compiled = torch.compiler.is_dynamo_compiling
 """Whether `torch.compile` follows the code at present: it needs the plain modules."""
+is_traced = torch._C._is_tracing
+"""`torch.jit.is_tracing`, which makes two more calls: every network asks at every evaluation."""
 FAST = enabled("fast_mlp")
 
 FORWARD: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {nn.Tanh: torch.tanh, nn.ReLU: torch.relu}
@@ -112,12 +114,13 @@ def fast_forward(network: nn.Module, x: Tensor) -> Tensor:
     `torch.jit.trace`, which compares a graph with gradients and one without.
     """
     with_gradients = torch.is_grad_enabled()
-    if not FAST or (with_gradients and _recording.tape is None):
-        return cast(Tensor, network(x))
-    if is_hooked(network) or torch.jit.is_tracing() or is_compiled():
-        return cast(Tensor, network(x))
-    if with_gradients:
-        return cast(Tape, _recording.tape).evaluate(network, x)
+    tape = _recording.tape if with_gradients else None
+    if not FAST or (with_gradients and (tape is None or not tape.may_record(x))):
+        return network(x)  # type: ignore[no-any-return]
+    if is_hooked(network) or is_traced() or is_compiled():
+        return network(x)  # type: ignore[no-any-return]
+    if tape is not None:
+        return tape.evaluate(network, x)
     is_ours = False
     for layer in layers_of(network):
         kind = type(layer)
@@ -161,6 +164,10 @@ class Tape:
 
     def __exit__(self, *_: object) -> None:
         _recording.tape = None
+
+    def may_record(self, x: Tensor) -> bool:
+        """Return False if no network with this input can be recorded: an LSTM or a CNN, say, computes it."""
+        return bool(self.networks) or not x.requires_grad
 
     def evaluate(self, network: nn.Module, x: Tensor) -> Tensor:
         """Return `network(x)`; record it where its layers are plain, and its input needs no gradient or is

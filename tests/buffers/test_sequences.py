@@ -127,3 +127,32 @@ def test_one_environment_does_not_run_on_into_itself():
             rows, sequences = minibatch.actions, minibatch.context["sequences"]
             n_jumps = int((rows.diff() != 1).sum())
             assert sequences.n_sequences == n_jumps + 1
+
+
+def test_rows_are_padded_once_until_they_change():
+    sequences = Sequences(np.array([True, False, True]), np.array([2, 0, 1]), {}, CPU)
+    rows = torch.tensor([0.0, 1.0, 2.0])
+    padded = sequences.pad(rows)
+    assert sequences.pad(rows) is padded
+    rows += 10
+    assert sequences.unpad(sequences.pad(rows)).tolist() == [10.0, 11.0, 12.0]
+    assert sequences.unpad(sequences.pad(rows.clone())).tolist() == [10.0, 11.0, 12.0]
+
+
+def test_padding_of_rows_with_gradients_is_not_kept():
+    sequences = Sequences(np.array([True, False, True]), np.array([2, 0, 1]), {}, CPU)
+    rows = torch.zeros(3, requires_grad=True)
+    for _ in range(2):
+        sequences.unpad(sequences.pad(rows)).sum().backward()  # a graph that was kept is gone by now
+    assert rows.grad.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_padding_in_inference_mode_is_not_kept_for_a_loss():
+    sequences = Sequences(np.array([True, False, True]), np.array([2, 0, 1]), {}, CPU)
+    rows, weight = torch.ones(3), torch.ones((), requires_grad=True)
+    with torch.inference_mode():
+        sequences.pad(rows)
+        inference_rows = torch.ones(3)
+        sequences.pad(inference_rows)
+    sequences.unpad(sequences.pad(rows) * weight).sum().backward()
+    assert weight.grad == 3
