@@ -4,7 +4,7 @@
     python scripts/compare_checkouts.py ../other-checkout --cases ppo-cartpole help --rounds 60
 
 The cases are those of scripts/compare_speed.py. One process on each side trains the same task, a fortieth of
-the case's steps at a time: first one, then the other, in an order that alternates. Each pair of pieces gives
+the case's steps at a time (`--pieces`): first one, then the other, in an order that alternates. Each pair of pieces gives
 a ratio of processor times, which other programs disturb less than two whole runs after each other: on a busy
 machine the median of a case scatters by about 3%, and whole runs by 10%. Two processes of one checkout differ
 by 3% themselves (the first is the slower one), so both are started several times, each side first in half of
@@ -26,8 +26,6 @@ from typing import Any
 
 from compare_speed import CASES, ROOT, WORKER, Training, process_environment, run_cold, specification
 from speed_worker import processor_time
-
-PIECES = 40
 
 
 class Side:
@@ -76,15 +74,16 @@ def take_turns(ours: Callable[[], float], before: Callable[[], float], rounds: i
     return ratios
 
 
-def compare(name: str, checkout: Path, rounds: int, ours_first: bool) -> list[float]:
+def compare(name: str, checkout: Path, rounds: int, pieces: int, ours_first: bool) -> list[float]:
     """Return the speed ratios of one case, in new processes.
 
+    :param pieces: of the case's steps; each pays once for what `learn` prepares
     :param ours_first: start this checkout first; of two equal processes the first is 3 to 4% slower
     """
     case = CASES[name]
     if isinstance(case, Training):
         spec = specification(case, None)
-        spec["chunk"] = math.ceil(spec["steps"] / PIECES)
+        spec["chunk"] = math.ceil(spec["steps"] / pieces)
         order = (ROOT, checkout) if ours_first else (checkout, ROOT)
         sides = {where: Side(where, spec) for where in order}
         try:
@@ -114,6 +113,13 @@ def main() -> None:
         "--starts", type=int, default=6, help="pairs of processes, an even number (default: 6)"
     )
     parser.add_argument("--rounds", type=int, default=8, help="pairs of pieces in each (default: 8)")
+    parser.add_argument(
+        "--pieces",
+        type=int,
+        default=40,
+        help="pieces of a whole training; fewer where they take less than 0.2 s, since calling learn() takes"
+        " up to 1 ms (default: 40)",
+    )
     args = parser.parse_args()
     if not (args.checkout / "rlzoo").is_dir():
         parser.error(f"{args.checkout} is not a checkout of rlzoo")
@@ -124,7 +130,7 @@ def main() -> None:
     print("|---|---|---|---|")
     for name in args.cases:
         starts = [
-            compare(name, args.checkout.resolve(), args.rounds, ours_first=start % 2 == 0)
+            compare(name, args.checkout.resolve(), args.rounds, args.pieces, ours_first=start % 2 == 0)
             for start in range(args.starts)
         ]
         low, median, high = statistics.quantiles([ratio for ratios in starts for ratio in ratios], n=4)

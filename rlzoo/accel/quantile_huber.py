@@ -33,7 +33,7 @@ def quantile_huber(current: Tensor, target: Tensor, cum_prob: Tensor, scale: flo
     :return: [B, ..., n_quantiles]; with `scale` a scalar
     """
     if FAST and not is_dynamo_compiling():
-        return cast(Tensor, _apply(current, target, cum_prob, scale))
+        return _apply(current, target, cum_prob, scale)
     if FAST:
         losses = QuantileHuber.apply(current, target, cum_prob, scale)  # type: ignore[no-untyped-call]
         return cast(Tensor, losses)
@@ -65,7 +65,7 @@ class QuantileHuber(torch.autograd.Function):
         return gradient * derivatives, None, None, None
 
 
-_apply: Callable[..., object] = super(torch.autograd.Function, QuantileHuber).apply  # type: ignore[misc]
+_apply: Callable[..., Tensor] = super(torch.autograd.Function, QuantileHuber).apply  # type: ignore[misc]
 """`QuantileHuber.apply` without the support of torch.func."""
 
 

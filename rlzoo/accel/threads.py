@@ -412,7 +412,9 @@ class Threaded:
             yield
             return
         before = torch.get_num_threads()
-        limit = min(before, thread_limit()) if self.num_threads is None and is_wide(model) else 1
+        limit = (
+            min(before, thread_limit()) if self.num_threads is None and before > 1 and is_wide(model) else 1
+        )
         if limit != self.threads.limit:  # else its measurements hold on
             self.threads = ThreadTuner(limit, ("update", "act") if has_images(model) else ("update",))
         WorkerThreads()(self.num_threads or 1)

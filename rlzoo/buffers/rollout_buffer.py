@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 BYTES_OF_A_ROW = 250  # the views of it
+SMALL = 10 * 2**20  # bytes that are there without asking the system
 MAX_SAVED_BYTES = 64 * 2**20  # of a partly filled rollout in a checkpoint
 _COLUMNS = {
     "actions": "action_column",
@@ -120,8 +121,8 @@ class RolloutBuffer(RolloutArrays):
             math.prod(s.shape or ()) * np.dtype(stored_dtype(s.dtype)).itemsize
             for s in parts or (observation_space,)
         ]
-        needed, free = self.n_steps * (self.n_envs * sum(sizes) + BYTES_OF_A_ROW), available_memory()
-        if needed > free:
+        needed = self.n_steps * (self.n_envs * sum(sizes) + BYTES_OF_A_ROW)
+        if needed > SMALL and needed > (free := available_memory()):
             raise UserError(
                 f"n_steps={self.n_steps:,} with {self.n_envs} environments needs {needed / 1e9:,.1f} GB, "
                 f"but {free / 1e9:,.1f} GB of memory are free; choose a smaller n_steps"

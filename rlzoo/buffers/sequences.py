@@ -42,19 +42,20 @@ class Sequences:
         cell_of_row[order] = cell
         self._row_of_cell = torch.from_numpy(row_of_cell).to(device)
         self._cell_of_row = torch.from_numpy(cell_of_row).to(device)
-        self._last: tuple[Tensor, int, Tensor] | None = None  # rows, their version, and padded
+        self._last: tuple[Tensor, int | None, Tensor] | None = None  # rows, their version, and padded
 
     def pad(self, rows: Tensor) -> Tensor:
         """Pad [n_rows, ...] to [max_length, n_sequences, ...]; the values of the padding do not matter.
 
         Actor and critic ask for the same observations, in every epoch: those are padded once.
         """
-        if self._last is not None and self._last[0] is rows and self._last[1] == rows._version:
+        version = None if rows.is_inference() else rows._version  # changes with every change in place
+        if self._last is not None and self._last[0] is rows and self._last[1] == version:
             return self._last[2]
         padded = rows.index_select(0, self._row_of_cell)
         padded = padded.view(self.max_length, self.n_sequences, *rows.shape[1:])
-        if not (rows.requires_grad or rows.is_inference() or padded.is_inference()):
-            self._last = rows, rows._version, padded
+        if not (rows.requires_grad or padded.is_inference()):
+            self._last = rows, version, padded
         return padded
 
     def unpad(self, padded: Tensor) -> Tensor:

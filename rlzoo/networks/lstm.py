@@ -43,8 +43,8 @@ class LSTM(nn.LSTM):
         for layer, names in enumerate(self._names):
             if layer > 0 and self.dropout > 0:
                 x = F.dropout(x, self.dropout, self.training)
-            weights = [cast(Tensor, self._parameters[name]) for name in names]
-            x, cell = torch.lstm_cell(x, (h[:, layer], c[:, layer]), *weights)
+            weights = [self._parameters[name] for name in names]
+            x, cell = torch.lstm_cell(x, (h[:, layer], c[:, layer]), *weights)  # type: ignore[arg-type]
             hs.append(x)
             cs.append(cell)
         return x, torch.stack(hs, dim=1), torch.stack(cs, dim=1)

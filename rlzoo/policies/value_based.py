@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import torch
 from gymnasium import spaces
@@ -83,7 +83,7 @@ class QNetwork(PolicyPart):
 
     def forward(self, obs: TensorObs) -> Tensor:
         features = self.features(obs)
-        head = cast(nn.Module, self._modules[self.head])
+        head: nn.Module = self._modules[self.head]  # type: ignore[assignment]
         q = self._shaped(fast_forward(head, features))
         if not self.dueling:
             return q

@@ -249,7 +249,7 @@ class VecNormalize(VecEnvWrapper):
             parts = cast("dict[str, np.ndarray]", obs)
             return sum(statistics.update(parts[key]) for key, statistics in self.obs_rms.items())
         assert self.obs_rms is not None
-        return self.obs_rms.update(cast(np.ndarray, obs))
+        return self.obs_rms.update(obs)  # type: ignore[arg-type]
 
     def _update_reward(self, reward: np.ndarray) -> int:
         """Update the return statistics; return the number of samples skipped as not finite."""
@@ -278,7 +278,7 @@ class VecNormalize(VecEnvWrapper):
                 for key, value in cast("dict[str, np.ndarray]", obs).items()
             }
         assert self.obs_rms is not None
-        return function(cast(np.ndarray, obs), self.obs_rms)
+        return function(obs, self.obs_rms)  # type: ignore[arg-type]
 
     def _normalize_obs(self, obs: np.ndarray, statistics: RunningMeanStd) -> np.ndarray:
         scaled = obs - statistics.mean
