@@ -4,11 +4,11 @@
     python scripts/compare_checkouts.py ../other-checkout --cases ppo-cartpole help --rounds 60
 
 The cases are those of scripts/compare_speed.py. One process on each side trains the same task, a fortieth of
-the case's steps at a time (`--pieces`): first one, then the other, in an order that alternates. Each pair of pieces gives
-a ratio of processor times, which other programs disturb less than two whole runs after each other: on a busy
-machine the median of a case scatters by about 3%, and whole runs by 10%. Two processes of one checkout differ
-by 3% themselves (the first is the slower one), so both are started several times, each side first in half of
-the starts, and the table also has the median of each start.
+the case's steps at a time (`--pieces`): first one, then the other, in an order that alternates. Each pair of
+pieces gives a ratio of processor times, which other programs disturb less than two whole runs after each
+other: on a busy machine the median of a case scatters by about 3%, and whole runs by 10%. Two processes of
+one checkout differ by 3% themselves (the first is the slower one), so both are started several times, each
+side first in half of the starts, and the table also has the median of each start.
 Commands (`help`, `train-cold`) are compared by their processor time likewise, one command at a time.
 """
 
