@@ -369,9 +369,9 @@ class DQN(OffPolicyAlgorithm):
     def gradient_step(self, batch: ReplayBatch) -> Metrics:
         """Take a gradient step on a batch."""
         config, policy = self.config, self.policy
-        target_q = dqn_target(policy, batch, config.double_q)
-        with self.network_optimizer.recorded():
+        with self.network_optimizer.recorded():  # first: its last step has left the weights in the cache
             q_values = policy.q_net(batch.observations)
+        target_q = dqn_target(policy, batch, config.double_q)
         loss, td_errors = dqn_loss(q_values, batch.actions, target_q, batch.weights)
         self.network_optimizer.step(loss, config.max_grad_norm)
         if td_errors is not None:

@@ -126,9 +126,9 @@ class QRDQN(DQN):
 
     def gradient_step(self, batch: ReplayBatch) -> Metrics:
         config, policy = self.config, self.policy
-        target = qrdqn_target(policy, batch)
-        with self.network_optimizer.recorded():
+        with self.network_optimizer.recorded():  # first: its last step has left the weights in the cache
             quantiles = policy.quantile_net(batch.observations)
+        target = qrdqn_target(policy, batch)
         loss, td_errors = qrdqn_loss(quantiles, batch.actions, target, batch.weights)
         self.network_optimizer.step(loss, config.max_grad_norm)
         if td_errors is not None:
