@@ -117,7 +117,7 @@ def fast_forward(network: nn.Module, x: Tensor) -> Tensor:
     tape = _recording.tape if with_gradients else None
     if not FAST or (with_gradients and (tape is None or not tape.may_record(x))):
         return network(x)  # type: ignore[no-any-return]
-    if is_hooked(network) or is_traced() or is_compiled():
+    if is_compiled() or is_hooked(network) or is_traced():  # the compiler cannot follow `is_traced`
         return network(x)  # type: ignore[no-any-return]
     if tape is not None:
         return tape.evaluate(network, x)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 BYTES_OF_A_ROW = 250  # the views of it
-SMALL = 10 * 2**20  # bytes that are there without asking the system
+SMALL = 10 * 2**20  # bytes; whether more are free is asked of the system
 MAX_SAVED_BYTES = 64 * 2**20  # of a partly filled rollout in a checkpoint
 _COLUMNS = {
     "actions": "action_column",

@@ -19,6 +19,9 @@ RNNState = dict[str, Tensor]
 """Recurrent (hidden) state by name: [n_sequences or n_envs, ...]."""
 
 
+Versions = tuple[int, ...]
+
+
 class Sequences:
     """Sequences of the rows of a batch, with the hidden state before each sequence.
 
@@ -42,25 +45,32 @@ class Sequences:
         cell_of_row[order] = cell
         self._row_of_cell = torch.from_numpy(row_of_cell).to(device)
         self._cell_of_row = torch.from_numpy(cell_of_row).to(device)
-        self._last: tuple[Tensor, int | None, Tensor] | None = None  # rows, their version, and padded
+        self._last: tuple[Tensor, Tensor, Versions] | None = None  # rows, padded, and the versions of both
 
     def pad(self, rows: Tensor) -> Tensor:
         """Pad [n_rows, ...] to [max_length, n_sequences, ...]; the values of the padding do not matter.
 
-        Actor and critic ask for the same observations, in every epoch: those are padded once.
+        Actor and critic ask for the same observations, and where a minibatch is the whole rollout every epoch
+        does. Those are padded once.
         """
-        version = None if rows.is_inference() else rows._version  # changes with every change in place
-        if self._last is not None and self._last[0] is rows and self._last[1] == version:
-            return self._last[2]
+        if self._last is not None and self._last[0] is rows and not rows.requires_grad:
+            padded, versions = self._last[1:]
+            if _versions(rows, padded) == versions:
+                return padded
         padded = rows.index_select(0, self._row_of_cell)
         padded = padded.view(self.max_length, self.n_sequences, *rows.shape[1:])
-        if not (rows.requires_grad or padded.is_inference()):
-            self._last = rows, version, padded
+        kept = not (rows.requires_grad or rows.is_inference() or padded.is_inference())
+        self._last = (rows, padded, _versions(rows, padded)) if kept else None
         return padded
 
     def unpad(self, padded: Tensor) -> Tensor:
         """Invert `pad`: [max_length, n_sequences, ...] -> [n_rows, ...]."""
         return padded.flatten(0, 1).index_select(0, self._cell_of_row)
+
+
+def _versions(*tensors: Tensor) -> Versions:
+    """Return numbers that grow with each change in place."""
+    return tuple(tensor._version for tensor in tensors)
 
 
 def rollout_sequences(rollout: RolloutBuffer, rnn_state: RNNState) -> Sequences:

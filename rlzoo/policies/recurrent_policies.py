@@ -283,9 +283,7 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
 
     def _actor_lstm(self, features: Tensor, run: OneStep | OverSequences) -> Tensor:
         """Return the output of the actor's LSTM, [B, hidden_size]."""
-        if len(self.before_lstm):
-            features = fast_forward(self.before_lstm, features)
-        return run(ACTOR, self.lstm_actor, features)
+        return run(ACTOR, self.lstm_actor, fast_forward(self.before_lstm, features))
 
     def _critic_input(
         self, features: Tensor, actor_output: Tensor | None, run: OneStep | OverSequences

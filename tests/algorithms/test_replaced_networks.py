@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from rlzoo import A2C, DQN, PPO, SAC, TD3, TRPO, set_random_seed
+from rlzoo import A2C, DQN, PPO, SAC, TD3, TRPO, RecurrentPPO, set_random_seed
 from rlzoo.core.errors import UserError
 
 ENV_IDS: dict[Any, str] = {
@@ -122,6 +122,38 @@ def test_replaced_target_networks_are_updated() -> None:
     dqn = make(DQN).learn(30)
     dqn.policy.q_net_target = copy.deepcopy(dqn.policy.q_net)
     assert_all_change(dqn.policy.q_net_target, dqn)
+
+
+class Noisy(nn.Linear):
+    """A layer that draws new noise into a buffer at every evaluation, as those of NoisyNet may do."""
+
+    def __init__(self, n_inputs: int, n_outputs: int) -> None:
+        super().__init__(n_inputs, n_outputs)
+        self.register_buffer("noise", torch.zeros(n_outputs, n_inputs))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.noise.normal_(1.0, 0.1)
+        return nn.functional.linear(x, self.weight * self.noise, self.bias)
+
+
+@pytest.mark.parametrize("double_q", [False, True])
+def test_layers_that_change_their_buffers_are_trained(double_q: bool) -> None:
+    model = make(DQN)
+    model.replace_config(double_q=double_q)
+    for network in (model.policy.q_net, model.policy.q_net_target):
+        network.q_net[-1] = Noisy(16, 2)
+    assert_all_change(model.policy.q_net, model)
+
+
+def test_replaced_layers_before_an_lstm_are_called() -> None:
+    model = RecurrentPPO("MlpLstmPolicy", "CartPole-v1", n_steps=8, batch_size=8, seed=0, device="cpu")
+    rows = []
+    handle = model.policy.before_lstm.register_forward_hook(lambda _, __, output: rows.append(len(output)))
+    model.learn(8)
+    assert rows
+    handle.remove()
+    model.policy.before_lstm = nn.Linear(4, 4)
+    assert_all_change(model.policy.before_lstm, model, steps=8)
 
 
 def test_part_that_is_unfrozen_after_a_new_head_is_trained() -> None:

@@ -136,12 +136,17 @@ def test_rows_are_padded_once_until_they_change():
     assert sequences.pad(rows) is padded
     rows += 10
     assert sequences.unpad(sequences.pad(rows)).tolist() == [10.0, 11.0, 12.0]
-    assert sequences.unpad(sequences.pad(rows.clone())).tolist() == [10.0, 11.0, 12.0]
+    assert sequences.unpad(sequences.pad(rows + 10)).tolist() == [20.0, 21.0, 22.0]
+    padded = sequences.pad(rows)
+    padded += 1  # as a hook of the LSTM may do
+    assert sequences.unpad(sequences.pad(rows)).tolist() == [10.0, 11.0, 12.0]
 
 
 def test_padding_of_rows_with_gradients_is_not_kept():
     sequences = Sequences(np.array([True, False, True]), np.array([2, 0, 1]), {}, CPU)
-    rows = torch.zeros(3, requires_grad=True)
+    rows = torch.zeros(3)
+    sequences.pad(rows)
+    rows.requires_grad_()
     for _ in range(2):
         sequences.unpad(sequences.pad(rows)).sum().backward()  # a graph that was kept is gone by now
     assert rows.grad.tolist() == [2.0, 2.0, 2.0]
@@ -152,7 +157,15 @@ def test_padding_in_inference_mode_is_not_kept_for_a_loss():
     rows, weight = torch.ones(3), torch.ones((), requires_grad=True)
     with torch.inference_mode():
         sequences.pad(rows)
-        inference_rows = torch.ones(3)
-        sequences.pad(inference_rows)
     sequences.unpad(sequences.pad(rows) * weight).sum().backward()
     assert weight.grad == 3
+
+
+def test_changed_rows_of_inference_mode_are_padded_again():
+    sequences = Sequences(np.array([True, False, True]), np.array([2, 0, 1]), {}, CPU)
+    with torch.inference_mode():
+        rows = torch.zeros(3)
+    sequences.pad(rows)
+    with torch.inference_mode():
+        rows += 1
+    assert sequences.unpad(sequences.pad(rows)).tolist() == [1.0, 1.0, 1.0]

@@ -369,9 +369,14 @@ class DQN(OffPolicyAlgorithm):
     def gradient_step(self, batch: ReplayBatch) -> Metrics:
         """Take a gradient step on a batch."""
         config, policy = self.config, self.policy
-        with self.network_optimizer.recorded():  # first: its last step has left the weights in the cache
+        # The target network last: it pushes the online weights, just stepped on, out of the cache. But with
+        # double Q-learning, it is the online network that is evaluated twice, and its layers may change their
+        # buffers each time (NoisyNet), which the gradient still needs.
+        target_q = dqn_target(policy, batch, double_q=True) if config.double_q else None
+        with self.network_optimizer.recorded():
             q_values = policy.q_net(batch.observations)
-        target_q = dqn_target(policy, batch, config.double_q)
+        if target_q is None:
+            target_q = dqn_target(policy, batch, double_q=False)
         loss, td_errors = dqn_loss(q_values, batch.actions, target_q, batch.weights)
         self.network_optimizer.step(loss, config.max_grad_norm)
         if td_errors is not None:

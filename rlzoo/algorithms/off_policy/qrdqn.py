@@ -126,7 +126,9 @@ class QRDQN(DQN):
 
     def gradient_step(self, batch: ReplayBatch) -> Metrics:
         config, policy = self.config, self.policy
-        with self.network_optimizer.recorded():  # first: its last step has left the weights in the cache
+        with (
+            self.network_optimizer.recorded()
+        ):  # before the target network pushes the weights out of the cache
             quantiles = policy.quantile_net(batch.observations)
         target = qrdqn_target(policy, batch)
         loss, td_errors = qrdqn_loss(quantiles, batch.actions, target, batch.weights)
