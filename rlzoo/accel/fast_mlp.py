@@ -252,7 +252,7 @@ class Tape:
 def _gradient_by_chain(loss: Tensor, output: Tensor) -> Tensor | None:
     """Return the gradient of a loss with respect to the output of a network, by a chain of `CHAIN`.
 
-    :return: None where they are no such chain; then autograd's engine may still go through the graph
+    :return: None where there is no such chain; then autograd's engine may still go through the graph
     """
     node: Any = loss.grad_fn
     gradient: Any = torch.ones_like(loss)

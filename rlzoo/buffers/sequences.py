@@ -69,7 +69,7 @@ class Sequences:
 
 
 def _versions(*tensors: Tensor) -> Versions:
-    """Return numbers that grow with each change in place."""
+    """Return the version of each tensor, which grows with every change in place."""
     return tuple(tensor._version for tensor in tensors)
 
 
