@@ -13,14 +13,18 @@ PyTorch, as everything does with `RLZOO_PLAIN=1`.
 
 from __future__ import annotations
 
+import math
 import operator
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch._C import _len_torch_dispatch_stack as n_dispatch_modes
+from torch._C._functorch import peek_interpreter_stack as current_transform
 from torch.nn import functional as F
 
 from rlzoo.accel.switch import enabled
@@ -31,10 +35,36 @@ is_traced = torch._C._is_tracing
 """`torch.jit.is_tracing`, which makes two more calls: every network asks at every evaluation."""
 FAST = enabled("fast_mlp")
 
-FORWARD: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {nn.Tanh: torch.tanh, nn.ReLU: torch.relu}
+LARGEST_IN_NUMPY = 2**17
+"""Numbers in a matrix up to which `tanh_` uses NumPy, which computes on one thread."""
+
+
+def tanh(x: Tensor) -> Tensor:
+    """Return the tanh of `x`, which has the bits of `tanh_`."""
+    return tanh_(x.clone())
+
+
+def tanh_(x: Tensor) -> Tensor:
+    """Replace `x` by its tanh, exact to 2 units in the last place, and return it.
+
+    NumPy's vectorised function takes 7 us for 256 x 64 numbers on an AMD EPYC, where PyTorch's, that of the
+    Math Kernel Library, takes 50 to 60 us: a sixth of a training of PPO with networks of 64 units.
+
+    :param x: [..., rows, columns] without gradients. NumPy is used for float32 on the CPU, where nothing
+        follows PyTorch's operations: a dispatch mode, or a transform of torch.func such as `vmap`
+    """
+    if x.is_cpu and x.dtype is torch.float32 and math.prod(x.shape[-2:]) <= LARGEST_IN_NUMPY:
+        if not n_dispatch_modes() and current_transform() is None:
+            array = x.numpy()
+            np.tanh(array, out=array)
+            return x
+    return torch.tanh_(x)
+
+
+FORWARD: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {nn.Tanh: tanh, nn.ReLU: torch.relu}
 """Output of an activation from its input."""
 
-IN_PLACE: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {nn.Tanh: torch.tanh_, nn.ReLU: torch.relu_}
+IN_PLACE: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {nn.Tanh: tanh_, nn.ReLU: torch.relu_}
 """The same, in the memory of the input, so that what follows finds more of its data in the cache.
 
 For an input that nobody else holds and no derivative needs: the output of a linear layer.

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from rlzoo.accel.fast_mlp import BACKWARD, FORWARD, has_hooks
+from rlzoo.accel.fast_mlp import BACKWARD, FORWARD, IN_PLACE, has_hooks
 from rlzoo.accel.flat_parameters import ParameterGroup
 
 Product = Callable[[Tensor, Tensor, Tensor | None], Tensor]
@@ -126,8 +126,9 @@ class StackedMLP:
 def _forward(
     kinds: Sequence[type[nn.Module]], x: Tensor, parameters: Sequence[Tensor | None]
 ) -> list[Tensor]:
-    """Return the input, and the output of each layer."""
+    """Return the input, and the output of each layer; an activation overwrites that of the linear layer."""
     values, k = [x], 0
+    before: type[nn.Module] | None = None
     for kind in kinds:
         if kind is nn.Linear:
             weight, bias = parameters[k], parameters[k + 1]
@@ -135,8 +136,9 @@ def _forward(
             x = linear(x, weight, bias)
             k += 2
         else:
-            x = FORWARD[kind](x)
+            x = (IN_PLACE if before is nn.Linear else FORWARD)[kind](x)
         values.append(x)
+        before = kind
     return values
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 import threading
+import warnings
 
+import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from rlzoo import A2C, DQN, PPO
-from rlzoo.accel.fast_mlp import Tape, fast_forward
+from rlzoo.accel.fast_mlp import LARGEST_IN_NUMPY, Tape, fast_forward, tanh, tanh_
 from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.distributions import Categorical
 from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
@@ -41,8 +44,50 @@ def test_the_result_is_that_of_the_modules(network):
     x = torch.randn(5, 4)
     before = x.clone()
     with torch.no_grad():
-        assert torch.equal(fast_forward(network, x), network(x))
+        torch.testing.assert_close(fast_forward(network, x), network(x))
     assert torch.equal(x, before)
+
+
+def test_tanh_is_exact_to_two_units_in_the_last_place():
+    x = torch.cat([torch.linspace(-10, 10, LARGEST_IN_NUMPY - 5), torch.tensor([0, -0.0, 1e-40, 1e-30, 50])])
+    exact = torch.tanh(x.double())
+    with warnings.catch_warnings(action="error"):
+        y = tanh_(x)
+    assert y is x
+    assert ((y - exact).abs() <= 2 * torch.from_numpy(np.spacing(exact.abs().float().numpy()))).all()
+
+
+def test_tanh_keeps_nan_and_the_ends_without_a_warning():
+    with warnings.catch_warnings(action="error"):
+        y = tanh_(torch.tensor([float("nan"), float("inf"), -float("inf")] * 20))
+    assert torch.equal(y.nan_to_num(7), torch.tensor([7.0, 1, -1] * 20))
+
+
+def test_tanh_has_the_same_bits_in_a_stack_and_in_new_memory():
+    x = torch.randn(10, 256, 65)
+    y, before = tanh(x), x.clone()
+    assert torch.equal(x, before)
+    assert torch.equal(y, torch.stack([tanh_(rows) for rows in x]))
+
+
+@pytest.mark.parametrize("x", [torch.ones(3, dtype=torch.float64), torch.ones(LARGEST_IN_NUMPY + 1)])
+def test_tanh_is_that_of_pytorch_for_other_tensors(x, monkeypatch):
+    monkeypatch.setattr(np, "tanh", None)
+    assert torch.equal(tanh_(x), torch.tanh(torch.ones_like(x)))
+
+
+def test_tanh_is_seen_by_dispatch_modes_and_by_vmap():
+    class Names(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            names.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    names, net, x = [], mlp(), torch.randn(5, 4)
+    with torch.no_grad():
+        torch.testing.assert_close(torch.vmap(lambda row: fast_forward(net, row))(x), net(x))
+        with Names():
+            fast_forward(net, x)
+    assert names.count("aten.tanh_.default") == 2
 
 
 def test_plain_layers_are_not_called_and_those_with_hooks_are(monkeypatch):
@@ -104,7 +149,7 @@ def check_tape(loss, *networks):
     with tape:
         value = loss(fast_forward)
     n_recorded = len(tape.networks)
-    assert torch.equal(value, loss(lambda network, x: network(x)))
+    torch.testing.assert_close(value, loss(lambda network, x: network(x)), rtol=1e-6, atol=1e-7)
     tape.backward(value)
     assert not tape.networks
     for parameter, gradient in zip(parameters, expected, strict=True):
@@ -251,7 +296,7 @@ def is_recorded(network, x):
     tape = Tape()
     with tape:
         output = fast_forward(network, x)
-    assert torch.equal(output, network(x))
+    torch.testing.assert_close(output, network(x))
     return bool(tape.networks)
 
 
