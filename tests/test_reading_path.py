@@ -50,7 +50,7 @@ def profile(frame, event, argument):
         if not built and (caller := caller_in_package(frame)) and relative(caller) != name:
             jumps.add((relative(caller), caller.f_code.co_name, name, frame.f_code.co_name))
 
-def backward(tensor, *args, **kwargs):
+def backward(*args, **kwargs):
     sys.setprofile(None)
     stack, frame = [], sys._getframe(1)
     while frame is not None:
@@ -61,7 +61,7 @@ def backward(tensor, *args, **kwargs):
     os._exit(0)
 
 from rlzoo.cli.main import main
-torch.Tensor.backward = backward
+torch.autograd.backward = backward
 sys.setprofile(profile)
 command = "train --algo ppo --env CartPole-v1 -n 512 --eval-freq -1 --verbose 0"
 main(command.split())

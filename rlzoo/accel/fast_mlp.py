@@ -6,6 +6,7 @@ backward pass spends more time in autograd's engine than in matrix products.
     acting_mode     inference mode for the policy during training, where nothing may need gradients later
     fast_forward    the arithmetic of the layers, without calling the modules
     Tape            for gradients: keeps what `fast_forward` computes, and passes gradients back through it
+    KnownGradients  a loss given by its gradients with respect to outputs of networks
 
 Layers of other kinds, hooks of a module, a parameter or an output, and `torch.jit.trace` fall back to
 PyTorch, as everything does with `RLZOO_PLAIN=1`.
@@ -28,6 +29,7 @@ from torch._C._functorch import peek_interpreter_stack as current_transform
 from torch.nn import functional as F
 
 from rlzoo.accel.switch import enabled
+from rlzoo.core.returns import PolicyLoss
 
 is_compiled = torch.compiler.is_dynamo_compiling
 """Whether `torch.compile` follows the code at present: it needs the plain modules."""
@@ -246,8 +248,8 @@ class Tape:
             layers.append((kind, weight, bias))
         return layers if learns and layers else None
 
-    def backward(self, loss: Tensor) -> None:
-        """Add the gradients of a scalar loss to the `.grad` of the parameters, and empty the tape."""
+    def backward(self, loss: Loss) -> None:
+        """Add the gradients of a loss to the `.grad` of the parameters, and empty the tape."""
         loss.backward()
         with torch.no_grad():
             for layers, values in reversed(self.networks):
@@ -255,14 +257,16 @@ class Tape:
                     _propagate(layers, values, values[-1].grad)
         self.networks.clear()
 
-    def overwrite(self, loss: Tensor, parameters: Sequence[nn.Parameter]) -> bool:
+    def overwrite(self, loss: Loss, parameters: Sequence[nn.Parameter]) -> bool:
         """Set the `.grad` of parameters to the gradients of a loss, and empty the tape; or return False.
 
         It is possible where the parameters are those of the only network, and a chain of known operations
         leads from that to the loss. Then gradients need not be set to zero before, nor does it take
         autograd's engine, whose start costs more than these operations.
         """
-        if len(self.networks) != 1 or has_tensor_hooks(output := self.networks[0][1][-1]):
+        if len(self.networks) != 1 or not isinstance(loss, Tensor):
+            return False
+        if has_tensor_hooks(output := self.networks[0][1][-1]):
             return False
         ((layers, values),) = self.networks
         ours = [parameter for _, *pair in layers for parameter in pair if parameter is not None]
@@ -336,6 +340,99 @@ def _take_product(total: Tensor, gradient: Tensor, x: Tensor, overwrite: bool) -
         torch.mm(gradient.t(), x, out=total)
     else:
         total.addmm_(gradient.t(), x)
+
+
+class KnownGradients:
+    """A loss for `NetworkOptimizer.step`, given by its gradients with respect to outputs of networks.
+
+    For the loss of PPO autograd records some ten operations on a minibatch, and goes back through them.
+    NumPy computes the loss and these gradients in less time than that record takes.
+
+    Example:
+        >>> network, x = nn.Linear(4, 2), torch.randn(8, 4)
+        >>> y = network(x)
+        >>> KnownGradients([y], [2 * y.detach() / y.numel()]).backward()  # as y.square().mean().backward()
+    """
+
+    def __init__(self, outputs: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
+        """
+        :param outputs: those that need no gradients are left out, unless all are
+        :param gradients: in the shape of the outputs
+        """
+        pairs = list(zip(outputs, gradients, strict=True))
+        pairs = [pair for pair in pairs if pair[0].requires_grad] or pairs
+        self.outputs, self.gradients = [output for output, _ in pairs], [gradient for _, gradient in pairs]
+
+    def backward(self, inputs: Sequence[Tensor] | None = None) -> None:
+        """Add the gradients to the `.grad` of parameters, as `Tensor.backward` does.
+
+        :param inputs: only those; None: all that the outputs depend on
+        :raises RuntimeError: no output depends on a parameter that needs gradients
+        """
+        torch.autograd.backward(self.outputs, self.gradients, inputs=inputs)
+
+    def grad(self, inputs: Sequence[Tensor], allow_unused: bool = False) -> tuple[Tensor, ...]:
+        """Return the gradients with respect to `inputs`, as `torch.autograd.grad` does."""
+        return torch.autograd.grad(self.outputs, inputs, self.gradients, allow_unused=allow_unused)
+
+
+Loss: TypeAlias = Tensor | KnownGradients
+"""A scalar tensor, or the gradients of one."""
+
+
+def takes_arrays(log_probs: Tensor, entropy: Tensor | None) -> bool:
+    """Return whether NumPy may compute a loss of what `evaluate_actions` has returned.
+
+    They are float32 on the CPU, with an entropy for each row, and no compiler, dispatch mode or transform
+    of torch.func records PyTorch's operations.
+    """
+    is_plain = log_probs.is_cpu and log_probs.dtype is torch.float32 and not is_compiled()
+    if not FAST or not is_plain or n_dispatch_modes() or current_transform() is not None:
+        return False
+    return entropy is None or entropy.shape == log_probs.shape
+
+
+@np.errstate(all="ignore")
+def actor_critic_loss(
+    values: Tensor,
+    log_probs: Tensor,
+    entropy: Tensor | None,
+    returns: Tensor,
+    policy: PolicyLoss,
+    config: Any,
+) -> tuple[KnownGradients, dict[str, Tensor | float]]:
+    """Compute policy.loss + vf_coef mean (V - R)^2 - ent_coef mean H, with its gradients.
+
+    All tensors are [n_rows], or [n_seeds, n_rows] of several agents.
+
+    :param values: V; may have a last axis of one column
+    :param log_probs: of the actions
+    :param entropy: H; None: it is estimated by -log_probs
+    :param returns: R
+    :param policy: the loss of the policy
+    :param config: with `vf_coef` and `ent_coef`
+    :return: the loss; metrics, [n_seeds] each of several agents
+    """
+    n_rows = returns.shape[-1]
+    error = values.detach().view_as(returns).numpy() - returns.numpy()
+    value_loss = (error * error).sum(-1) / n_rows
+    entropies = -log_probs if entropy is None else entropy
+    entropy_loss = entropies.detach().numpy().sum(-1) / -n_rows
+    by_values = torch.from_numpy(error * np.float32(2 * config.vf_coef / n_rows)).view_as(values)
+    outputs, gradients = [values, log_probs], [by_values, torch.from_numpy(policy.derivative)]
+    if config.ent_coef != 0:
+        outputs.append(entropies)
+        gradients.append(torch.full_like(entropies, -config.ent_coef / n_rows))
+    metrics = {
+        "loss": policy.loss + config.vf_coef * value_loss + config.ent_coef * entropy_loss,
+        policy.name: policy.loss,
+        "value_loss": value_loss,
+        "entropy_loss": entropy_loss,
+        **policy.metrics,
+    }
+    return KnownGradients(outputs, gradients), {
+        name: torch.from_numpy(value) if value.ndim else float(value) for name, value in metrics.items()
+    }
 
 
 # A step of a small network asks for layers, parameters and hooks some twenty times, and each call counts:

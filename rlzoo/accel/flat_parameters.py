@@ -28,7 +28,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rlzoo.accel.fast_mlp import Tape
+from rlzoo.accel.fast_mlp import Loss, Tape
 from rlzoo.accel.foreach import fused_adam_
 from rlzoo.accel.switch import enabled
 from rlzoo.core.errors import UserError
@@ -102,7 +102,7 @@ class ParameterGroup:
         """
         return nullcontext()
 
-    def backward(self, loss: Tensor, only: bool = False) -> None:
+    def backward(self, loss: Loss, only: bool = False) -> None:
         """Compute the gradient of a scalar loss.
 
         :param only: no gradients for other parameters that the loss depends on; selecting takes longer
@@ -111,7 +111,7 @@ class ParameterGroup:
         self.zero_grad()
         self._backward(loss, only)
 
-    def _backward(self, loss: Tensor, only: bool) -> None:
+    def _backward(self, loss: Loss, only: bool) -> None:
         inputs = [parameter for parameter in self.parameters if parameter.requires_grad] if only else None
         if inputs != []:
             loss.backward(inputs=inputs)
@@ -230,7 +230,7 @@ class FlatParameters(ParameterGroup):
         on_cpu = self._gradient.is_cpu and not torch.is_autocast_enabled("cpu")
         return self._tape if is_plain and on_cpu else nullcontext()
 
-    def backward(self, loss: Tensor, only: bool = False) -> None:
+    def backward(self, loss: Loss, only: bool = False) -> None:
         """Compute the gradient of a scalar loss; see `ParameterGroup.backward`."""
         self._reattach_gradients()
         if not (self._tape.networks and self._tape.overwrite(loss, self.parameters)):

@@ -9,13 +9,7 @@ import sys
 from functools import partial
 from typing import Any
 
-from rlzoo.cli.flags.parser import (
-    FlagGroup,
-    IntInRange,
-    Parser,
-    non_default_args,
-    warn_ignored_flags,
-)
+from rlzoo.cli.flags.parser import FlagGroup, IntInRange, Parser, non_default_args, warn_ignored_flags
 from rlzoo.cli.flags.training_flags import (
     add_output_args,
     add_run_output_args,

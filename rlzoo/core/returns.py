@@ -1,4 +1,4 @@
-"""Returns and advantages of rollouts, as pure functions of arrays.
+"""Returns, advantages and objectives of rollouts, as pure functions of arrays.
 
 `bootstrap_values`, `gae` and `explained_variance` also take tensors, and then stay on their device.
 
@@ -9,6 +9,7 @@ a truncated episode is the value of its final observation.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,6 +93,57 @@ def retrace(
     for t in range(len(targets) - 2, -1, -1):
         targets[t] += carried[t] * (targets[t + 1] - q_values[t + 1])
     return targets
+
+
+class PolicyLoss(NamedTuple):
+    """The loss of a policy on a minibatch, or on one of each of several agents: then scalars are [n_seeds].
+
+    :param name: of the loss among the metrics
+    :param loss: the negated objective
+    :param derivative: of `loss` with respect to the log-probabilities, [..., n_rows]
+    :param metrics: further ones by name
+    """
+
+    name: str
+    loss: Floats
+    derivative: Floats
+    metrics: dict[str, Floats]
+
+
+@np.errstate(all="ignore")
+def clipped_surrogate(
+    log_probs: Floats, old_log_probs: Floats, advantages: Floats, clip_range: float
+) -> PolicyLoss:
+    """Compute the negated clipped surrogate of PPO (Schulman et al. 2017, eq. 7) and its derivative.
+
+    With `r = exp(log_probs - old_log_probs)` it is the mean of `min(r A, clip(r, 1 - eps, 1 + eps) A)`. The
+    derivative of this minimum with respect to `log_probs` is `r A` in rows where it is `r A`, else 0.
+
+    :param log_probs: like the other arrays [n_rows], or [n_seeds, n_rows] of several agents
+    """
+    n_rows = log_probs.shape[-1]
+    log_ratio = log_probs - old_log_probs
+    ratio = np.exp(log_ratio)
+    clipped_ratio = np.minimum(np.maximum(ratio, np.float32(1 - clip_range)), np.float32(1 + clip_range))
+    unclipped, clipped = advantages * ratio, advantages * clipped_ratio
+    loss = np.minimum(unclipped, clipped).sum(-1) / -n_rows
+    derivative = np.where(unclipped > clipped, np.float32(0), unclipped) * np.float32(-1 / n_rows)
+    metrics = {
+        "approx_kl": (ratio - 1 - log_ratio).sum(-1) / n_rows,  # k3 of http://joschu.net/blog/kl-approx.html
+        "clip_fraction": np.count_nonzero(ratio != clipped_ratio, -1) / n_rows,
+    }
+    return PolicyLoss("policy_gradient_loss", loss, derivative, metrics)
+
+
+@np.errstate(all="ignore")
+def policy_gradient(log_probs: Floats, advantages: Floats) -> PolicyLoss:
+    """Compute the negated mean of `A log pi` (Mnih et al. 2016, section 4) and its derivative.
+
+    :param log_probs: like `advantages` [n_rows], or [n_seeds, n_rows] of several agents
+    """
+    n_rows = log_probs.shape[-1]
+    loss = (advantages * log_probs).sum(-1) / -n_rows
+    return PolicyLoss("policy_loss", loss, advantages * np.float32(-1 / n_rows), {})
 
 
 def explained_variance(y_pred: Floats, y_true: Floats) -> float:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from rlzoo.accel.fast_mlp import Loss
 from rlzoo.accel.flat_parameters import ParameterGroup
 
 
@@ -37,10 +38,10 @@ class NetworkOptimizer:
         """Return a context to evaluate networks in for a loss that only `step` gets, which is then faster."""
         return self.parameters.recorded(self.owner)
 
-    def step(self, loss: Tensor, max_grad_norm: float | None = None) -> None:
+    def step(self, loss: Loss, max_grad_norm: float | None = None) -> None:
         """Take one step along the gradient of a loss.
 
-        :param loss: a scalar
+        :param loss: a scalar tensor, or its gradients
         :param max_grad_norm: largest Euclidean norm of the gradient; None: no clipping
         """
         self.parameters.backward(loss, self.only)

@@ -118,7 +118,9 @@ class OnPolicyStack:
         config, batch = asked[0].model.config, self._prepare(asked)
         values, log_probs, entropy = self.policy.evaluate_actions(batch.obs, batch.actions)
         values = values.squeeze(-1)
-        losses, metrics = a2c_loss(values, log_probs, entropy, batch.advantages, batch.returns, config)
+        losses, metrics = a2c_loss(
+            values, log_probs, entropy, batch.advantages, batch.returns, config, in_arrays=True
+        )
         optimizers = [a.model.policy.optimizer for a in asked]
         step_of_all(optimizers, losses, self.policy.leaves, config.max_grad_norm)
         columns = {name: cast(Tensor, value).unbind(0) for name, value in metrics.items()}
@@ -133,7 +135,9 @@ class OnPolicyStack:
         first = asked[0]
         config, policy = first.model.config, self.policy
         batch = self._prepare(asked)
-        losses, metrics = ppo_loss(policy, batch, first.clip_range, first.clip_range_vf, config)
+        losses, metrics = ppo_loss(
+            policy, batch, first.clip_range, first.clip_range_vf, config, in_arrays=True
+        )
         columns = {name: cast(Tensor, value).unbind(0) for name, value in metrics.items()}
         stops = [False] * len(asked)
         if config.target_kl is not None:

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 import torch
 from torch import Tensor
 
+from rlzoo.accel.fast_mlp import Loss
 from rlzoo.accel.flat_parameters import Adam, RMSprop, adam_steps, rmsprop_steps
 from rlzoo.accel.foreach import foreach_copy_, foreach_mul_, foreach_norm
 from rlzoo.stacked.stacked_mlp import Leaves
@@ -29,7 +30,7 @@ def optimizer_problem(optimizer: torch.optim.Optimizer) -> str | None:
 
 def step_of_all(
     optimizers: Sequence[torch.optim.Optimizer],
-    losses: Tensor,
+    losses: Loss,
     leaves: Leaves,
     max_grad_norm: float | None = None,
     which: Sequence[int] | None = None,
@@ -37,14 +38,17 @@ def step_of_all(
     """Take a step of every training along the gradient of its loss, clipped by its norm.
 
     :param optimizers: n, each of one vector [P], with an equal `optimizer_key`
-    :param losses: [n]
+    :param losses: [n], or their gradients
     :param leaves: parameters of all trainings, which the losses depend on
     :param which: trainings that take a step; None: all
     """
     if which is not None and not which:
         return
-    gradients = torch.autograd.grad(losses.sum(), leaves)
-    rows = torch.cat([gradient.reshape(len(losses), -1) for gradient in gradients], 1).unbind(0)
+    if isinstance(losses, Tensor):
+        gradients = torch.autograd.grad(losses.sum(), leaves)
+    else:
+        gradients = losses.grad(leaves)
+    rows = torch.cat([gradient.reshape(len(optimizers), -1) for gradient in gradients], 1).unbind(0)
     if which is not None and len(which) < len(rows):
         rows, optimizers = tuple(rows[k] for k in which), [optimizers[k] for k in which]
     own = [optimizer.param_groups[0]["params"][0].grad for optimizer in optimizers]

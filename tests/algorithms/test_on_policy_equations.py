@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 
 from rlzoo import A2C, PPO, DummyVecEnv, RMSpropTFLike
+from rlzoo.accel.fast_mlp import KnownGradients, actor_critic_loss
 from rlzoo.algorithms.on_policy.a2c import a2c_loss
 from rlzoo.algorithms.on_policy.ppo import ppo_loss
 from rlzoo.buffers.rollout_buffer import RolloutBatch, RolloutBuffer
 from rlzoo.core.errors import UserError
+from rlzoo.core.returns import clipped_surrogate, policy_gradient
 from rlzoo.core.schedules import Counters
 from rlzoo.core.types import PolicyInput, PolicyOutput
 from rlzoo.envs.vec_env.vec_env import VecStep
@@ -98,6 +102,172 @@ def test_a2c_objective_is_its_definition(normalize, entropy):
     value_loss = ((ROWS["new_values"] - ROWS["returns"]) ** 2).mean()
     bonus = ROWS["entropy"].mean() if entropy else -log_prob.mean()
     assert float(loss) == pytest.approx(-(a * log_prob).mean() + 0.4 * value_loss - 0.7 * bonus)
+
+
+def outputs(entropy, shape):
+    """Values [..., 1], log-probabilities and entropies of a policy, with gradients."""
+    torch.manual_seed(0)
+    values, log_probs = torch.randn(*shape, 1).requires_grad_(), torch.randn(shape).requires_grad_()
+    return values, log_probs, torch.randn(shape).requires_grad_() if entropy else None
+
+
+def gradients_of(loss, tensors):
+    inputs = [tensor for tensor in tensors if tensor is not None]
+    if isinstance(loss, KnownGradients):
+        loss.backward()
+    else:
+        loss.sum().backward()
+    return [torch.zeros_like(x) if x.grad is None else x.grad for x in inputs]
+
+
+def check_in_arrays(compute, entropy, shape):
+    """Compare a loss of the outputs computed in arrays, its metrics and gradients, with the plain one."""
+    ours, theirs = outputs(entropy, shape), outputs(entropy, shape)
+    loss, metrics = compute(ours, True)
+    plain_loss, plain_metrics = compute(theirs, False)
+    assert isinstance(loss, KnownGradients) and isinstance(plain_loss, torch.Tensor)
+    assert list(metrics) == list(plain_metrics)
+    for name, value in metrics.items():
+        value = torch.as_tensor(value, dtype=torch.float32)
+        torch.testing.assert_close(value, plain_metrics[name], rtol=1e-5, atol=1e-6, msg=name)
+    for by_ours, by_theirs in zip(gradients_of(loss, ours), gradients_of(plain_loss, theirs), strict=True):
+        torch.testing.assert_close(by_ours, by_theirs, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("shape", [(40,), (3, 40), (1,)])
+@pytest.mark.parametrize(("entropy", "ent_coef"), [(True, 0.7), (True, 0.0), (False, 0.7), (False, 0.0)])
+def test_ppo_in_arrays_has_the_same_gradients(entropy, ent_coef, shape):
+    config = PPO.Config(normalize_advantage=True, ent_coef=ent_coef, vf_coef=0.4)
+    old = outputs(entropy, shape)[1].detach() + torch.linspace(-0.5, 0.5, shape[-1])
+    advantages, returns = torch.randn(shape), torch.randn(shape)
+    batch = RolloutBatch(torch.empty(0), advantages=advantages, returns=returns, log_probs=old)
+
+    class Fixed:
+        def evaluate_actions(self, obs, actions):
+            return self.outputs
+
+    def compute(tensors, in_arrays):
+        policy = Fixed()
+        policy.outputs = tensors
+        return ppo_loss(policy, batch, 0.2, None, config, in_arrays)
+
+    check_in_arrays(compute, entropy, shape)
+
+
+def test_surrogate_learns_at_the_ends_of_the_clip_range():
+    """Ratios at 1 - eps and 1 + eps are not clipped yet; beyond, only the way back is learned from."""
+    advantages = np.float32([1, -1, 1, -1])
+    for end, beyond in ((0.2, 0.3), (-0.2, -0.3)):
+        ratio = float(np.exp(np.float32(end)))
+        log_probs = np.float32([end, end, beyond, beyond])
+        derivative = clipped_surrogate(
+            log_probs, np.zeros(4, np.float32), advantages, abs(ratio - 1)
+        ).derivative
+        assert derivative[:2].tolist() == pytest.approx([-ratio / 4, ratio / 4])
+        assert (derivative[2:] != 0).tolist() == ([False, True] if end > 0 else [True, False])
+
+
+@pytest.mark.parametrize("shape", [(40,), (3, 40)])
+@pytest.mark.parametrize(("entropy", "ent_coef"), [(True, 0.7), (True, 0.0), (False, 0.7)])
+def test_a2c_in_arrays_has_the_same_gradients(entropy, ent_coef, shape):
+    config = A2C.Config(ent_coef=ent_coef, vf_coef=0.4)
+    advantages, returns = torch.randn(shape), torch.randn(shape)
+
+    def compute(tensors, in_arrays):
+        values, log_probs, entropies = tensors
+        return a2c_loss(
+            values.squeeze(-1), log_probs, entropies, advantages, returns, config, in_arrays=in_arrays
+        )
+
+    check_in_arrays(compute, entropy, shape)
+
+
+@pytest.mark.parametrize(
+    "why", ["double", "entropy", "compiled", "off", "dispatch", "vmap", "value clipping"]
+)
+def test_losses_are_plain_where_arrays_cannot_be_used(why, monkeypatch):
+    values, log_probs, entropy = outputs(True, (4,))
+    if why == "double":
+        log_probs = log_probs.double()
+    elif why == "entropy":
+        entropy = entropy.mean()
+    elif why != "value clipping":
+        changed = {
+            "compiled": ("is_compiled", lambda: True),
+            "off": ("FAST", False),
+            "dispatch": ("n_dispatch_modes", lambda: 1),
+            "vmap": ("current_transform", lambda: "vmap"),
+        }
+        monkeypatch.setattr(f"rlzoo.accel.fast_mlp.{changed[why][0]}", changed[why][1])
+    zeros = {name: torch.zeros(4) for name in ("advantages", "returns", "values", "log_probs")}
+
+    class Fixed:
+        def evaluate_actions(self, obs, actions):
+            return values, log_probs, entropy
+
+    batch = RolloutBatch(torch.empty(4, 0), **zeros)
+    clip_range_vf = 0.3 if why == "value clipping" else None
+    config = PPO.Config(ent_coef=0.7)
+    loss, _ = ppo_loss(Fixed(), batch, 0.2, clip_range_vf, config, in_arrays=True)
+    assert isinstance(loss, torch.Tensor)
+    if clip_range_vf is None:
+        loss, _ = a2c_loss(
+            values.flatten(),
+            log_probs,
+            entropy,
+            zeros["advantages"],
+            zeros["returns"],
+            config,
+            in_arrays=True,
+        )
+        assert isinstance(loss, torch.Tensor)
+
+
+def test_losses_in_arrays_overflow_without_a_warning():
+    huge = np.float32([1e30, -1e30])
+    with warnings.catch_warnings(action="error"):
+        surrogate = clipped_surrogate(np.float32([200, np.nan]), np.zeros(2, np.float32), huge, 0.2)
+        assert np.isnan(surrogate.loss) and np.isnan(surrogate.derivative[1])
+        values, log_probs, entropy = outputs(True, (2,))
+        objective = policy_gradient(log_probs.detach().numpy(), huge)
+        loss = actor_critic_loss(values, log_probs, entropy, torch.tensor(huge), objective, A2C.Config())[1]
+    assert loss["value_loss"] == float("inf")
+
+
+def test_a_loss_without_parameters_is_an_error():
+    loss = KnownGradients([torch.ones(3)], [torch.ones(3)])
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("cls", [PPO, A2C])
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
+def test_training_in_arrays_is_the_plain_one(cls, env, monkeypatch):
+    def train():
+        options = {"target_kl": 0.02, "n_epochs": 5, "batch_size": 8} if cls is PPO else {}
+        policy_kwargs = {"net_arch": [8], "ortho_init": False}
+        model = cls(
+            "MlpPolicy", env, n_steps=16, ent_coef=0.01, policy_kwargs=policy_kwargs, seed=0, **options
+        )
+        model.learn(64)
+        return model.counters.n_updates, [parameter.detach() for parameter in model.policy.parameters()]
+
+    in_arrays = train()
+    module = "ppo" if cls is PPO else "a2c"
+    monkeypatch.setattr(f"rlzoo.algorithms.on_policy.{module}.takes_arrays", lambda *_: False)
+    plain = train()
+    assert in_arrays[0] == plain[0]
+    for ours, theirs in zip(in_arrays[1], plain[1], strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_known_gradients_leave_out_what_needs_none():
+    weight, frozen = torch.ones(3, requires_grad=True), torch.ones(3)
+    loss = KnownGradients([2 * weight, 2 * frozen], [torch.arange(3.0), torch.ones(3)])
+    assert torch.equal(loss.grad([weight])[0], 2 * torch.arange(3.0))
+    loss = KnownGradients([2 * weight, 2 * frozen], [torch.arange(3.0), torch.ones(3)])
+    loss.backward(inputs=[weight])
+    assert torch.equal(weight.grad, 2 * torch.arange(3.0))
 
 
 OBSERVATIONS = spaces.Box(-1, 1, (4,), np.float32)

@@ -30,7 +30,7 @@ def learn_without_host(model: Any, steps: int) -> None:
     with (
         mock.patch.object(torch.Tensor, "numpy", refuse),
         mock.patch.object(torch.Tensor, "cpu", refuse),
-        mock.patch("rlzoo.accel.fast_mlp.LARGEST_IN_NUMPY", 0),  # of tensors on the CPU
+        mock.patch("rlzoo.accel.fast_mlp.n_dispatch_modes", lambda: 1),  # NumPy is for tensors on the CPU
         mock.patch("rlzoo.envs.tensor.tensor_episodes.READ_INTERVAL", 12),
         mock.patch.object(Collector, "detach_obs"),  # at the end of a training
     ):

@@ -121,9 +121,12 @@ class TracedParameters:
         """See `ParameterGroup.recorded`; a traced step evaluates modules."""
         return nullcontext()
 
-    def backward(self, loss: Tensor, only: bool = False) -> None:
+    def backward(self, loss: Any, only: bool = False) -> None:
         trained = [parameter for parameter in self.parameters if parameter.requires_grad]
-        found = iter(torch.autograd.grad(loss, trained, allow_unused=True) if trained else ())
+        if isinstance(loss, Tensor):
+            found = iter(torch.autograd.grad(loss, trained, allow_unused=True) if trained else ())
+        else:  # `KnownGradients`, which a step has that is not compiled
+            found = iter(loss.grad(trained, allow_unused=True) if trained else ())
         self.gradients = []
         for parameter in self.parameters:
             gradient = next(found) if parameter.requires_grad else None

@@ -18,10 +18,11 @@ from typing import Any, TypeAlias
 
 import torch
 
+from rlzoo.accel.fast_mlp import Loss, actor_critic_loss, takes_arrays
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.buffers.rollout_buffer import RolloutBatch, RolloutBuffer
-from rlzoo.core.returns import explained_variance
+from rlzoo.core.returns import explained_variance, policy_gradient
 from rlzoo.core.schedules import Counters
 from rlzoo.core.types import Metrics
 from rlzoo.optim.network_optimizer import mean_over_rows, mean_squared_error
@@ -83,17 +84,22 @@ def a2c_loss(
     returns: torch.Tensor,
     config: A2CConfig,
     moments: tuple[torch.Tensor, torch.Tensor] | None = None,
-) -> tuple[torch.Tensor, Metrics]:
+    in_arrays: bool = False,
+) -> tuple[Loss, Metrics]:
     """Compute the negated objective on one rollout; every argument is [n_steps * n_envs].
 
     Of several agents, without `normalize_advantage`, it is [n_seeds, n_steps * n_envs].
 
     :param moments: mean and standard deviation of the advantages of all ranks; None: of `advantages`
-    :return: the scalar loss, and metrics as detached tensors; [n_seeds] each of several agents
+    :param in_arrays: compute it with its gradients, faster, in NumPy, if possible; for `NetworkOptimizer`
+    :return: the scalar loss, and metrics as detached tensors or numbers; [n_seeds] each of several agents
     """
     if config.normalize_advantage and len(advantages) > 1:
         mean, std = moments or (advantages.mean(), advantages.std())
         advantages = (advantages - mean) / (std + 1e-8)
+    if in_arrays and takes_arrays(log_probs, entropy):
+        objective = policy_gradient(log_probs.detach().numpy(), advantages.numpy())
+        return actor_critic_loss(values, log_probs, entropy, returns, objective, config)
     policy_loss = -mean_over_rows(advantages * log_probs)
     value_loss = mean_squared_error(values, returns)
     # Without a closed form, -log pi(a|s) is an estimate of the entropy from the sampled actions.
@@ -175,7 +181,14 @@ class A2C(OnPolicyAlgorithm):
         )
         moments = None if self.ranks is None else self.ranks.moments(batch.advantages)
         loss, metrics = a2c_loss(
-            values.flatten(), log_probs, entropy, batch.advantages, batch.returns, config, moments
+            values.flatten(),
+            log_probs,
+            entropy,
+            batch.advantages,
+            batch.returns,
+            config,
+            moments,
+            in_arrays=True,
         )
         self.network_optimizer.step(loss, config.max_grad_norm)
         return metrics, log_probs.detach()

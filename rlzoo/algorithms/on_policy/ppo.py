@@ -18,11 +18,12 @@ from typing import Any, ClassVar
 
 import torch
 
+from rlzoo.accel.fast_mlp import Loss, actor_critic_loss, takes_arrays
 from rlzoo.algorithms.hyperparameters import ScheduleLike, check_range
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.buffers.rollout_buffer import RolloutBatch, RolloutBuffer, single_minibatch, uneven_minibatches
 from rlzoo.core.errors import UserError
-from rlzoo.core.returns import explained_variance
+from rlzoo.core.returns import clipped_surrogate, explained_variance
 from rlzoo.core.schedules import Counters
 from rlzoo.core.types import Metrics, StochasticPolicy
 from rlzoo.optim.network_optimizer import mean_over_rows, mean_squared_error
@@ -86,14 +87,20 @@ def ppo_loss(
     clip_range: float,
     clip_range_vf: float | None,
     config: PPOConfig,
-) -> tuple[torch.Tensor, Metrics]:
+    in_arrays: bool = False,
+) -> tuple[Loss, Metrics]:
     """Compute the negated objective of eq. 9 on one minibatch.
 
     :param batch: with `advantages, returns, values, log_probs`, [n_rows]; [n_seeds, n_rows] of several agents
-    :return: the scalar loss, and metrics as detached tensors; [n_seeds] each of several agents
+    :param in_arrays: compute it with its gradients, faster, in NumPy, if possible; for `NetworkOptimizer`
+    :return: the scalar loss, and metrics as detached tensors or numbers; [n_seeds] each of several agents
     """
     values, log_probs, entropy = policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
     advantages = batch.normalized_advantages() if config.normalize_advantage else batch.advantages
+    if in_arrays and clip_range_vf is None and takes_arrays(log_probs, entropy):
+        new, old = log_probs.detach().numpy(), batch.log_probs.numpy()
+        surrogate = clipped_surrogate(new, old, advantages.numpy(), clip_range)
+        return actor_critic_loss(values, log_probs, entropy, batch.returns, surrogate, config)
 
     log_ratio = log_probs - batch.log_probs
     ratio = log_ratio.exp()
@@ -112,7 +119,7 @@ def ppo_loss(
         loss = loss + config.ent_coef * entropy_loss
 
     with torch.no_grad():
-        metrics: Metrics = {
+        return loss, {
             "loss": loss.detach(),
             "policy_gradient_loss": policy_loss.detach(),
             "value_loss": value_loss.detach(),
@@ -121,7 +128,6 @@ def ppo_loss(
             "approx_kl": (ratio - 1 - log_ratio).mean(-1),
             "clip_fraction": (ratio != clipped_ratio).float().mean(-1),
         }
-    return loss, metrics
 
 
 class PPO(OnPolicyAlgorithm):
@@ -163,18 +169,14 @@ class PPO(OnPolicyAlgorithm):
 
         self.set_training_mode(True)
         history: list[Metrics] = []
-        stop = False
-        for _ in range(config.n_epochs):
-            for minibatch in self.minibatches(batch, config.batch_size, rollout):
-                metrics, stop = self.gradient_step(
-                    minibatch, clip_range=clip_range, clip_range_vf=clip_range_vf
-                )
-                history.append(metrics)
-                if stop:
-                    break
-                counters.n_updates += 1
+        epochs = range(config.n_epochs)
+        minibatches = (rows for _ in epochs for rows in self.minibatches(batch, config.batch_size, rollout))
+        for minibatch in minibatches:
+            metrics, stop = self.gradient_step(minibatch, clip_range=clip_range, clip_range_vf=clip_range_vf)
+            history.append(metrics)
             if stop:
                 break
+            counters.n_updates += 1
 
         metrics = self.summarise(history, counters)
         metrics.update(explained_variance=explained_variance(values, returns), learning_rate=learning_rate)
@@ -191,9 +193,8 @@ class PPO(OnPolicyAlgorithm):
         """Take a gradient step on a minibatch, or return True: the policy has changed by `target_kl`."""
         config = self.config
         with self.network_optimizer.recorded():
-            loss, metrics = ppo_loss(self.policy, batch, clip_range, clip_range_vf, config)
-        if config.target_kl is not None:
-            if bool(self.over_ranks(metrics["approx_kl"]) > 1.5 * config.target_kl):
-                return metrics, True
+            loss, metrics = ppo_loss(self.policy, batch, clip_range, clip_range_vf, config, in_arrays=True)
+        if config.target_kl is not None and self.over_ranks(metrics["approx_kl"]) > 1.5 * config.target_kl:
+            return metrics, True
         self.network_optimizer.step(loss, config.max_grad_norm)
         return metrics, False
