@@ -43,8 +43,10 @@ def mlp(activation=nn.Tanh, bias=True):
 def test_the_result_is_that_of_the_modules(network):
     x = torch.randn(5, 4)
     before = x.clone()
+    rounds = any(isinstance(layer, nn.Tanh) for layer in network.modules())  # NumPy's tanh does
+    tolerance = {} if rounds else {"rtol": 0, "atol": 0}
     with torch.no_grad():
-        torch.testing.assert_close(fast_forward(network, x), network(x))
+        torch.testing.assert_close(fast_forward(network, x), network(x), **tolerance)
     assert torch.equal(x, before)
 
 

@@ -92,7 +92,7 @@ def a2c_loss(
 
     :param moments: mean and standard deviation of the advantages of all ranks; None: of `advantages`
     :param in_arrays: compute it with its gradients, faster, in NumPy, if possible; for `NetworkOptimizer`
-    :return: the scalar loss, and metrics as detached tensors or numbers; [n_seeds] each of several agents
+    :return: the loss, a scalar or (`in_arrays`) `KnownGradients`; metrics, [n_seeds] each of several agents
     """
     if config.normalize_advantage and len(advantages) > 1:
         mean, std = moments or (advantages.mean(), advantages.std())

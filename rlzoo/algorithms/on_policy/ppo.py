@@ -93,7 +93,7 @@ def ppo_loss(
 
     :param batch: with `advantages, returns, values, log_probs`, [n_rows]; [n_seeds, n_rows] of several agents
     :param in_arrays: compute it with its gradients, faster, in NumPy, if possible; for `NetworkOptimizer`
-    :return: the scalar loss, and metrics as detached tensors or numbers; [n_seeds] each of several agents
+    :return: the loss, a scalar or (`in_arrays`) `KnownGradients`; metrics, [n_seeds] each of several agents
     """
     values, log_probs, entropy = policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
     advantages = batch.normalized_advantages() if config.normalize_advantage else batch.advantages
