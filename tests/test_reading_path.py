@@ -27,7 +27,6 @@ MAX_JUMPS = 150  # calls of a function of another file, each counted once, until
 
 TRACE = """
 import json, os, sys
-import torch
 root = sys.argv[1]
 executed, jumps, importing, built = set(), set(), 0, False
 
@@ -60,8 +59,9 @@ def backward(*args, **kwargs):
     print(json.dumps({"stack": stack, "executed": sorted(executed), "jumps": sorted(jumps)}), flush=True)
     os._exit(0)
 
+from rlzoo.accel.fast_mlp import Tape
 from rlzoo.cli.main import main
-torch.autograd.backward = backward
+Tape.backward = backward
 sys.setprofile(profile)
 command = "train --algo ppo --env CartPole-v1 -n 512 --eval-freq -1 --verbose 0"
 main(command.split())

@@ -19,7 +19,7 @@ import operator
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ from torch._C._functorch import peek_interpreter_stack as current_transform
 from torch.nn import functional as F
 
 from rlzoo.accel.switch import enabled
-from rlzoo.core.returns import PolicyLoss
+from rlzoo.core.returns import Floats, PolicyLoss
 
 is_compiled = torch.compiler.is_dynamo_compiling
 """Whether `torch.compile` follows the code at present: it needs the plain modules."""
@@ -132,11 +132,32 @@ _Layer: TypeAlias = "tuple[type[nn.Module], nn.Parameter | None, nn.Parameter | 
 """Class of a layer, and weight and bias of a linear one."""
 
 
+class Terms(Protocol):
+    """Arrays computed from the parameters of a distribution, with their derivatives in closed form."""
+
+    @property
+    def outputs(self) -> tuple[Floats, Floats]:
+        """Log-probabilities of actions, and entropies."""
+
+    def gradients(self, of_log_prob: Floats | None, of_entropy: Floats | None) -> Sequence[Floats]:
+        """Return the gradients of the parameters from those of `outputs`."""
+
+
+def as_array(gradient: Tensor | None) -> Floats | None:
+    """Return a gradient as an array, if there is one."""
+    return None if gradient is None else gradient.numpy()
+
+
 class _Recording(threading.local):
     tape: Tape | None = None
 
 
 _recording = _Recording()
+
+
+def recording_tape() -> Tape | None:
+    """Return the tape that is recording: what is computed now is for `NetworkOptimizer.step` alone."""
+    return _recording.tape
 
 
 def fast_forward(network: nn.Module, x: Tensor) -> Tensor:
@@ -189,9 +210,12 @@ class Tape:
         self.networks: list[tuple[list[_Layer], list[Tensor]]] = []
         """Layers of each network, and the input and output of each; a linear layer's output is overwritten by
         the activation behind it."""
+        self.terms: list[tuple[Sequence[Tensor], Terms, Sequence[Tensor]]] = []
+        """Parameters of action distributions, what was computed from them, and that as tensors."""
 
     def __enter__(self) -> None:
         self.networks.clear()
+        self.terms.clear()
         _recording.tape = self
 
     def __exit__(self, *_: object) -> None:
@@ -223,6 +247,13 @@ class Tape:
         self.networks.append((layers, values))
         return x.requires_grad_()
 
+    def add_terms(self, params: Sequence[Tensor], terms: Terms, outputs: tuple[Tensor, Tensor]) -> None:
+        """Record what was computed from the parameters of a distribution, where they need gradients."""
+        if any(param.requires_grad for param in params):
+            for output in outputs:
+                output.requires_grad_()
+            self.terms.append((params, terms, outputs))
+
     def _layers_to_record(self, network: nn.Module, x: Tensor) -> list[_Layer] | None:
         """Return the layers of a network that the tape can pass gradients through, else None."""
         learns = x.requires_grad
@@ -250,12 +281,44 @@ class Tape:
 
     def backward(self, loss: Loss) -> None:
         """Add the gradients of a loss to the `.grad` of the parameters, and empty the tape."""
+        if self.terms:
+            loss = self._past_terms(loss)
         loss.backward()
         with torch.no_grad():
             for layers, values in reversed(self.networks):
                 if values[-1].grad is not None:
                     _propagate(layers, values, values[-1].grad)
         self.networks.clear()
+        self.terms.clear()
+
+    def _past_terms(self, loss: Loss) -> KnownGradients:
+        """Return the gradients of a loss; those of the outputs of terms are passed on to their parameters."""
+        if isinstance(loss, Tensor):
+            loss = KnownGradients([loss], [torch.ones_like(loss)])
+        outputs = [output for _, _, pair in self.terms for output in pair]
+        places = {id(output): k for k, output in enumerate(outputs) if not has_tensor_hooks(output)}
+        gradients: list[Tensor | None] = [None] * len(outputs)
+        rest: list[tuple[Tensor, Tensor]] = []
+        for output, gradient in zip(loss.outputs, loss.gradients, strict=True):
+            if (k := places.pop(id(output), None)) is None:
+                rest.append((output, gradient))
+            else:
+                gradients[k] = gradient
+        ours = set(map(id, outputs))
+        if further := [pair for pair in rest if not pair[0].is_leaf or id(pair[0]) in ours]:
+            found = torch.autograd.grad(
+                [output for output, _ in further], outputs, [gradient for _, gradient in further],
+                retain_graph=True, allow_unused=True,
+            )  # fmt: skip
+            gradients = [
+                b if a is None else a if b is None else a + b for a, b in zip(gradients, found, strict=True)
+            ]
+            rest = [pair for pair in rest if id(pair[0]) not in ours]
+        for k, (params, terms, _) in enumerate(self.terms):
+            of_log_prob, of_entropy = (as_array(gradient) for gradient in gradients[2 * k : 2 * k + 2])
+            of_params = terms.gradients(of_log_prob, of_entropy)
+            rest += zip(params, map(torch.from_numpy, of_params), strict=True)
+        return KnownGradients([output for output, _ in rest], [gradient for _, gradient in rest])
 
     def overwrite(self, loss: Loss, parameters: Sequence[nn.Parameter]) -> bool:
         """Set the `.grad` of parameters to the gradients of a loss, and empty the tape; or return False.
@@ -369,27 +432,41 @@ class KnownGradients:
         :param inputs: only those; None: all that the outputs depend on
         :raises RuntimeError: no output depends on a parameter that needs gradients
         """
-        torch.autograd.backward(self.outputs, self.gradients, inputs=inputs)
+        if inputs is None and all(map(_is_plain_leaf, self.outputs)):  # spares the start of autograd's engine
+            for leaf, gradient in zip(self.outputs, self.gradients, strict=True):
+                if leaf.grad is None:
+                    leaf.grad = gradient
+                else:
+                    leaf.grad.add_(gradient)
+        else:
+            torch.autograd.backward(self.outputs, self.gradients, inputs=inputs)
 
     def grad(self, inputs: Sequence[Tensor], allow_unused: bool = False) -> tuple[Tensor, ...]:
         """Return the gradients with respect to `inputs`, as `torch.autograd.grad` does."""
         return torch.autograd.grad(self.outputs, inputs, self.gradients, allow_unused=allow_unused)
 
 
+def _is_plain_leaf(tensor: Tensor) -> bool:
+    """Return whether the gradient of a tensor is only added to its `.grad`."""
+    return tensor.is_leaf and tensor.requires_grad and not has_tensor_hooks(tensor)
+
+
 Loss: TypeAlias = Tensor | KnownGradients
 """A scalar tensor, or the gradients of one."""
 
 
-def takes_arrays(log_probs: Tensor, entropy: Tensor | None) -> bool:
-    """Return whether NumPy may compute a loss of what `evaluate_actions` has returned.
+def takes_arrays(output: Tensor, entropy: Tensor | None = None) -> bool:
+    """Return whether NumPy may compute with an output of a network, or of `evaluate_actions`.
 
-    They are float32 on the CPU, with an entropy for each row, and no compiler, dispatch mode or transform
-    of torch.func records PyTorch's operations.
+    It is float32 on the CPU, and no compiler, dispatch mode or transform of torch.func records PyTorch's
+    operations.
+
+    :param entropy: of a policy; its shape must be that of `output`, log-probabilities
     """
-    is_plain = log_probs.is_cpu and log_probs.dtype is torch.float32 and not is_compiled()
+    is_plain = output.is_cpu and output.dtype is torch.float32 and not is_compiled()
     if not FAST or not is_plain or n_dispatch_modes() or current_transform() is not None:
         return False
-    return entropy is None or entropy.shape == log_probs.shape
+    return entropy is None or entropy.shape == output.shape
 
 
 @np.errstate(all="ignore")

@@ -235,7 +235,7 @@ class FlatParameters(ParameterGroup):
         self._reattach_gradients()
         if not (self._tape.networks and self._tape.overwrite(loss, self.parameters)):
             self._gradient.zero_()
-            if self._tape.networks:
+            if self._tape.networks or self._tape.terms:
                 self._tape.backward(loss)
             else:
                 self._backward(loss, only)

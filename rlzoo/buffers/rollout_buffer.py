@@ -15,11 +15,12 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rlzoo.accel.fast_mlp import takes_arrays
 from rlzoo.accel.memory import available_memory
 from rlzoo.buffers.base_buffer import Obs, StepResult, map_obs
 from rlzoo.buffers.rollout_arrays import RolloutArrays
 from rlzoo.core.errors import CheckpointError, EnvironmentFailed, UserError
-from rlzoo.core.returns import gae
+from rlzoo.core.returns import gae, standardized
 from rlzoo.core.types import PolicyOutput, TensorObs
 
 if TYPE_CHECKING:
@@ -508,6 +509,8 @@ class RolloutBatch:
         """Return the advantages with mean 0 and standard deviation 1; the one of a single row unchanged."""
         if self.advantages.shape[-1] < 2:
             return self.advantages
+        if takes_arrays(self.advantages):
+            return torch.from_numpy(standardized(self.advantages.numpy()))
         std, mean = torch.std_mean(self.advantages, -1, keepdim=True)
         return (self.advantages - mean) / (std + 1e-8)
 

@@ -1,4 +1,4 @@
-"""Returns, advantages and objectives of rollouts, as pure functions of arrays.
+"""Returns, advantages, log-probabilities and objectives of rollouts, as pure functions of arrays.
 
 `bootstrap_values`, `gae` and `explained_variance` also take tensors, and then stay on their device.
 
@@ -8,6 +8,7 @@ a truncated episode is the value of its final observation.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -15,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
+SMALLEST = np.finfo(np.float32).min
+LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 Bools = NDArray[np.bool_]
 
 
@@ -95,6 +98,16 @@ def retrace(
     return targets
 
 
+@np.errstate(all="ignore")
+def standardized(x: Floats) -> Floats:
+    """Return numbers with mean 0 and standard deviation 1 (n - 1 degrees of freedom) on the last axis."""
+    n = x.shape[-1]
+    centred = x - x.sum(-1, keepdims=True) / np.float32(n)
+    deviation = np.sqrt((centred * centred).sum(-1, keepdims=True) / np.float32(n - 1))
+    scaled: Floats = centred / (deviation + np.float32(1e-8))
+    return scaled
+
+
 class PolicyLoss(NamedTuple):
     """The loss of a policy on a minibatch, or on one of each of several agents: then scalars are [n_seeds].
 
@@ -144,6 +157,77 @@ def policy_gradient(log_probs: Floats, advantages: Floats) -> PolicyLoss:
     n_rows = log_probs.shape[-1]
     loss = (advantages * log_probs).sum(-1) / -n_rows
     return PolicyLoss("policy_loss", loss, advantages * np.float32(-1 / n_rows), {})
+
+
+class CategoricalTerms:
+    """Log-probabilities of actions and entropies of a Categorical, with derivatives in closed form.
+
+    With p = softmax(logits): d log p_a / d logits = 1{a} - p, and dH / d logits = -p (log p + H).
+
+    :param log_softmax: of the logits, [..., n]
+    :param actions: indices, [...]
+    """
+
+    def __init__(self, log_softmax: Floats, actions: NDArray[np.integer]) -> None:
+        self.shape = log_softmax.shape
+        log_probs = log_softmax.reshape(-1, self.shape[-1])
+        self.chosen = np.arange(len(log_probs)), actions.reshape(-1)
+        self.probs = np.exp(log_probs)
+        self.log_probs = np.maximum(log_probs, SMALLEST)  # 0 log 0 is 0
+        self.entropy = -np.einsum("ij,ij->i", self.probs, self.log_probs)
+        log_prob = log_probs[self.chosen].reshape(self.shape[:-1])
+        self.outputs = log_prob, self.entropy.reshape(self.shape[:-1])
+
+    def gradients(self, of_log_prob: Floats | None, of_entropy: Floats | None) -> tuple[Floats]:
+        """Return the gradient of the logits, [..., n], from those of log-probabilities and entropies."""
+        gradient = np.zeros_like(self.probs)
+        if of_log_prob is not None:
+            rows = of_log_prob.reshape(-1)
+            gradient -= rows[:, None] * self.probs
+            gradient[self.chosen] += rows
+        if of_entropy is not None:
+            by_row = of_entropy.reshape(-1, 1) * self.probs
+            gradient -= by_row * (self.log_probs + self.entropy[:, None])
+        return (gradient.reshape(self.shape),)
+
+
+class GaussianTerms:
+    """Log-densities of actions and entropies of a DiagGaussian, with derivatives in closed form.
+
+    With z = (a - mean) / std: d log p / d mean = z / std, d log p / d log std = z^2 - 1, dH / d log std = 1.
+
+    :param mean: [..., A]
+    :param log_std: broadcasts to `mean`
+    :param actions: [..., A]
+    """
+
+    def __init__(self, mean: Floats, log_std: Floats, actions: Floats) -> None:
+        self.inverse = np.exp(-log_std)
+        self.z = (actions - mean) * self.inverse
+        log_prob = -(np.float32(0.5) * self.z * self.z + log_std).sum(-1)
+        log_prob -= np.float32(self.z.shape[-1] * LOG_SQRT_2PI)
+        entropy = np.empty_like(log_prob)
+        entropy[...] = (log_std + np.float32(0.5 + LOG_SQRT_2PI)).sum(-1)
+        self.outputs = log_prob, entropy
+
+    def gradients(self, of_log_prob: Floats | None, of_entropy: Floats | None) -> tuple[Floats, Floats]:
+        """Return the gradients of mean and log-std from those of log-densities and entropies."""
+        of_mean = of_log_std = np.zeros_like(self.z)
+        if of_log_prob is not None:
+            rows = of_log_prob[..., None]
+            of_mean = rows * self.z
+            of_log_std = of_mean * self.z - rows
+            of_mean *= self.inverse
+        if of_entropy is not None:
+            of_log_std = of_log_std + of_entropy[..., None]
+        return of_mean, sum_to_shape(of_log_std, self.inverse.shape)
+
+
+def sum_to_shape(x: Floats, shape: tuple[int, ...]) -> Floats:
+    """Sum over the axes along which an array of a shape was broadcast to `x`."""
+    before = x.ndim - len(shape)
+    axes = tuple(k for k in range(x.ndim) if k < before or shape[k - before] < x.shape[k])
+    return x.sum(axes, dtype=np.float64).astype(np.float32).reshape(shape) if axes else x
 
 
 def explained_variance(y_pred: Floats, y_true: Floats) -> float:

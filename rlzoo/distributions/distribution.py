@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from rlzoo.core.errors import UserError
 from rlzoo.core.preprocessing import action_size
+from rlzoo.core.returns import LOG_SQRT_2PI
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -316,9 +317,6 @@ class Bernoulli(Distribution):
         gap_ones = F.logsigmoid(self.logits) - F.logsigmoid(other.logits)
         gap_zeros = F.logsigmoid(-self.logits) - F.logsigmoid(-other.logits)
         return (ones * gap_ones + zeros * gap_zeros).sum(dim=-1)
-
-
-LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
 
 def gaussian_log_prob(actions: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:

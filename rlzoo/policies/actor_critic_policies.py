@@ -12,10 +12,11 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from rlzoo.accel.fast_mlp import fast_forward
+from rlzoo.accel.fast_mlp import Terms, fast_forward, recording_tape, takes_arrays
 from rlzoo.accel.flat_parameters import without_dynamo
 from rlzoo.core.errors import UserError
 from rlzoo.core.preprocessing import TensorObs
+from rlzoo.core.returns import CategoricalTerms, GaussianTerms
 from rlzoo.distributions import (
     Categorical,
     DiagGaussian,
@@ -227,7 +228,7 @@ class ActorCriticPolicy(BasePolicy):
         :param gaussian_actions: squashed actions before the tanh, where they are known, [B, A]
         """
         distribution, values = self._distribution_and_values(obs)
-        return values, self._log_prob(distribution, actions, gaussian_actions), distribution.entropy()
+        return values, *self._log_prob_and_entropy(distribution, actions, gaussian_actions)
 
     def predict_values(self, obs: TensorObs) -> Tensor:
         """Compute values of raw observations, [B, 1]."""
@@ -275,10 +276,12 @@ class ActorCriticPolicy(BasePolicy):
     # The name by which scripts for stable-baselines3 override it.
     _get_action_dist_from_latent = _distribution
 
-    def _log_prob(self, distribution: Any, actions: Tensor, gaussian_actions: Tensor | None) -> Tensor:
-        """Compute log-probabilities of stored actions, [B]; see `evaluate_actions`."""
+    def _log_prob_and_entropy(
+        self, distribution: Distribution, actions: Tensor, gaussian_actions: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Compute log-probabilities of stored actions, and entropies, [B]; see `evaluate_actions`."""
         known = {} if gaussian_actions is None else {"gaussian_actions": gaussian_actions}
-        return cast(Tensor, distribution.log_prob(self._flat(actions), **known))
+        return log_prob_and_entropy(distribution, self._flat(actions), **known)
 
     def in_action_shape(self, actions: Tensor) -> Tensor:
         """Return actions of the distribution, [B] or [B, A], in the shape of the space."""
@@ -290,6 +293,45 @@ class ActorCriticPolicy(BasePolicy):
         if isinstance(self.action_dist, Categorical):
             return actions.reshape(len(actions))
         return actions.reshape(len(actions), -1)
+
+
+def log_prob_and_entropy(distribution: Any, actions: Tensor, **known: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Return `distribution.log_prob(actions, **known)` and `distribution.entropy()`.
+
+    Those of a Categorical or DiagGaussian are computed in NumPy, with derivatives in closed form, where only
+    `NetworkOptimizer.step` needs gradients. PyTorch takes ten operations, and as many for gradients.
+    """
+    tape = recording_tape()
+    kind = None if tape is None and torch.is_grad_enabled() else terms_class(distribution, actions)
+    if kind is not None:
+        terms = kind(distribution, actions)
+        log_prob, entropy = map(torch.from_numpy, terms.outputs)
+        if tape is not None:
+            tape.add_terms(distribution.params, terms, (log_prob, entropy))
+        return log_prob, entropy
+    return distribution.log_prob(actions, **known), distribution.entropy()
+
+
+def terms_class(distribution: Distribution, actions: Tensor) -> Callable[[Any, Tensor], Terms] | None:
+    """Return what computes log-probabilities and entropies of a distribution in NumPy, if anything does."""
+    kind, params = type(distribution), distribution.params[0]
+    if not kind.__module__.startswith("rlzoo.") or not takes_arrays(params):
+        return None
+    methods = kind.log_prob, kind.entropy  # subclasses override them
+    if methods == (DiagGaussian.log_prob, DiagGaussian.entropy) and actions.shape == params.shape:
+        return _gaussian_terms
+    if methods == (Categorical.log_prob, Categorical.entropy) and actions.shape == params.shape[:-1]:
+        return _categorical_terms
+    return None
+
+
+def _categorical_terms(distribution: Categorical, actions: Tensor) -> CategoricalTerms:
+    return CategoricalTerms(distribution.logits.detach().log_softmax(dim=-1).numpy(), actions.numpy())
+
+
+def _gaussian_terms(distribution: DiagGaussian, actions: Tensor) -> GaussianTerms:
+    mean, log_std = distribution.mean.detach(), distribution.log_std.detach()
+    return GaussianTerms(mean.numpy(), log_std.numpy(), actions.numpy())
 
 
 def _act_by_forward(

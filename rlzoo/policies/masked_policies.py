@@ -121,7 +121,7 @@ class MaskableActorCriticPolicy(ActorCriticPolicy):
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         distribution, values = self._distribution_and_values(obs)
         distribution = self._masked(distribution, action_masks)
-        return values, distribution.log_prob(self._flat(actions)), distribution.entropy()
+        return values, *self._log_prob_and_entropy(distribution, actions)
 
     def get_distribution(self, obs: TensorObs, action_masks: Tensor | None = None) -> MaskableDistribution:
         """Return the action distribution of raw observations; later calls do not change it."""

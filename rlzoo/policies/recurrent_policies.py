@@ -235,7 +235,7 @@ class RecurrentActorCriticPolicy(ActorCriticPolicy):
         Gradients go back in time to the beginning of each sequence.
         """
         distribution, values = self._distribution_and_values(obs, self._runner(obs, sequences, rnn_state))
-        return values, self._log_prob(distribution, actions, gaussian_actions), distribution.entropy()
+        return values, *self._log_prob_and_entropy(distribution, actions, gaussian_actions)
 
     def predict_values(
         self, obs: TensorObs, sequences: Sequences | None = None, rnn_state: RNNState | None = None

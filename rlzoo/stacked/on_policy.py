@@ -117,7 +117,6 @@ class OnPolicyStack:
         asked = cast("Sequence[StepRequest]", requests)
         config, batch = asked[0].model.config, self._prepare(asked)
         values, log_probs, entropy = self.policy.evaluate_actions(batch.obs, batch.actions)
-        values = values.squeeze(-1)
         losses, metrics = a2c_loss(
             values, log_probs, entropy, batch.advantages, batch.returns, config, in_arrays=True
         )

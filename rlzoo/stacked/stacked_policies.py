@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from rlzoo.accel.fast_mlp import Terms, as_array
 from rlzoo.accel.flat_parameters import ParameterGroup
 from rlzoo.core.types import TensorObs
 from rlzoo.distributions import Categorical, DiagGaussian
 from rlzoo.distributions.distribution import gumbel_argmax
 from rlzoo.networks.torch_layers import FlattenExtractor
-from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
+from rlzoo.policies.actor_critic_policies import ActorCriticPolicy, terms_class
 from rlzoo.stacked.stacked_mlp import Layout, Leaves, StackedMLP, can_be_stacked
 
 
@@ -33,6 +35,21 @@ def policy_problem(policy: object) -> str | None:
     if not all(can_be_stacked(network) for network in networks):
         return "its networks have layers other than linear, tanh and ReLU"
     return None
+
+
+class _Terms(torch.autograd.Function):
+    """Terms of a distribution as an operation of autograd, which keeps them for its derivative."""
+
+    @staticmethod
+    def forward(ctx: Any, terms: Terms, *params: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        ctx.set_materialize_grads(False)
+        ctx.terms = terms
+        log_prob, entropy = map(torch.from_numpy, terms.outputs)
+        return log_prob, entropy
+
+    @staticmethod
+    def backward(ctx: Any, *of_outputs: Tensor | None) -> tuple[Tensor | None, ...]:
+        return None, *map(torch.from_numpy, ctx.terms.gradients(*map(as_array, of_outputs)))
 
 
 class StackedActorCritic:
@@ -73,14 +90,22 @@ class StackedActorCritic:
 
         :param params: output of the actor, [n, B, A]
         """
-        shape, distribution = params.shape[:2], self.distribution
         if self.log_std is None:
-            distribution.proba_distribution(params.flatten(0, 1))
-            entropy = distribution.entropy()
-            log_probs = distribution.log_prob(actions.flatten(0, 1))
-            return log_probs.view(shape), None if entropy is None else entropy.view(shape)
-        distribution.proba_distribution(params, self.leaves[self.log_std].unsqueeze(1))
-        return distribution.log_prob(actions.reshape(params.shape)), distribution.entropy()
+            actions = actions.view(params.shape[:2])
+            distribution = self.distribution.proba_distribution(params)
+        else:
+            actions = actions.reshape(params.shape)
+            distribution = self.distribution.proba_distribution(
+                params, self.leaves[self.log_std].unsqueeze(1)
+            )
+        if (kind := terms_class(distribution, actions)) is not None:  # as for a single policy
+            made: tuple[Tensor, Tensor] = _Terms.apply(kind(distribution, actions), *distribution.params)  # type: ignore[no-untyped-call]
+            return made
+        if self.log_std is not None:
+            return distribution.log_prob(actions), distribution.entropy()
+        distribution.proba_distribution(params.flatten(0, 1))
+        log_probs, entropy = distribution.log_prob(actions.flatten()), distribution.entropy()
+        return log_probs.view(actions.shape), None if entropy is None else entropy.view(actions.shape)
 
     def noise(self, n_rows: int) -> Tensor:
         """Draw what `act` needs for one training, as its own policy draws it, [n_rows, A]."""

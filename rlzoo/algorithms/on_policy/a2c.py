@@ -90,6 +90,7 @@ def a2c_loss(
 
     Of several agents, without `normalize_advantage`, it is [n_seeds, n_steps * n_envs].
 
+    :param values: may have a last axis of one column
     :param moments: mean and standard deviation of the advantages of all ranks; None: of `advantages`
     :param in_arrays: compute it with its gradients, faster, in NumPy, if possible; for `NetworkOptimizer`
     :return: the loss, a scalar or (`in_arrays`) `KnownGradients`; metrics, [n_seeds] each of several agents
@@ -100,6 +101,7 @@ def a2c_loss(
     if in_arrays and takes_arrays(log_probs, entropy):
         objective = policy_gradient(log_probs.detach().numpy(), advantages.numpy())
         return actor_critic_loss(values, log_probs, entropy, returns, objective, config)
+    values = values.view_as(returns)
     policy_loss = -mean_over_rows(advantages * log_probs)
     value_loss = mean_squared_error(values, returns)
     # Without a closed form, -log pi(a|s) is an estimate of the entropy from the sampled actions.
@@ -181,7 +183,7 @@ class A2C(OnPolicyAlgorithm):
         )
         moments = None if self.ranks is None else self.ranks.moments(batch.advantages)
         loss, metrics = a2c_loss(
-            values.flatten(),
+            values,
             log_probs,
             entropy,
             batch.advantages,
