@@ -18,6 +18,7 @@ from rlzoo.cli.flags.training_flags import (
     add_training_args,
     run_config,
 )
+from rlzoo.cli.main import quick_imports
 from rlzoo.config.run import CHANGED_BY_RESUME, RunConfig
 from rlzoo.core.errors import UserError
 
@@ -93,8 +94,8 @@ def run(args: argparse.Namespace) -> int:
         return _resume(args)
     runs = runs_of(args)
 
-    from rlzoo.experiment.training_run import check, train
-
+    with quick_imports():
+        from rlzoo.experiment.training_run import check, train
     for config in runs[1:]:  # a mistake in the last must not wait until the first are trained
         check(config)
     command = shlex.join(["rlzoo", *sys.argv[1:]])

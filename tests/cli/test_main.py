@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -201,3 +203,36 @@ def test_folder_that_is_not_there_is_a_mistake(capsys, tmp_path, monkeypatch, wh
     assert main([*what, *flags]) == 2
     assert capsys.readouterr().err == "rlzoo: error: there is no folder 'missing'\n"
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_quick_imports_leave_garbage_collection_on(monkeypatch, fails):
+    monkeypatch.setattr(cli, "gc", collector := SimpleNamespace(calls=[], isenabled=lambda: True))
+    for name in ("disable", "freeze", "enable"):
+        setattr(collector, name, partial(collector.calls.append, name))
+    monkeypatch.delitem(sys.modules, "torch")
+    with suppress(ImportError), cli.quick_imports():
+        assert collector.calls == ["disable"]
+        if fails:
+            raise ImportError
+    assert collector.calls == ["disable", "freeze", "enable"]
+
+
+@pytest.mark.parametrize("change", ["imported before", "turned off by the user"])
+def test_quick_imports_change_nothing_where_they_do_not_help(monkeypatch, change):
+    """Garbage of a program that calls `main` is not frozen."""
+    monkeypatch.setattr(cli, "gc", SimpleNamespace(isenabled=lambda: change == "imported before"))
+    if change == "turned off by the user":
+        monkeypatch.delitem(sys.modules, "torch")
+    with cli.quick_imports():  # an AttributeError if it called anything else of `gc`
+        pass
+
+
+def test_train_imports_without_collecting_garbage(tmp_path):
+    code = (
+        "import gc, sys; from rlzoo.cli.main import main\n"
+        f"main(['train', '-n', '64', '--eval-freq', '-1', '--verbose', '0', '-f', {str(tmp_path)!r}])\n"
+        "print(gc.isenabled(), gc.get_freeze_count() > 100_000)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split()[-2:] == ["True", "True"], done.stderr
