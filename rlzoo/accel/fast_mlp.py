@@ -133,14 +133,14 @@ _Layer: TypeAlias = "tuple[type[nn.Module], nn.Parameter | None, nn.Parameter | 
 
 
 class Terms(Protocol):
-    """Arrays computed from the parameters of a distribution, with their derivatives in closed form."""
+    """Log-probabilities of actions and entropies of a distribution, with a method for their gradients."""
 
     @property
     def outputs(self) -> tuple[Floats, Floats]:
         """Log-probabilities of actions, and entropies."""
 
     def gradients(self, of_log_prob: Floats | None, of_entropy: Floats | None) -> Sequence[Floats]:
-        """Return the gradients of the parameters from those of `outputs`."""
+        """Return the gradients of the distribution's parameters from those of `outputs`."""
 
 
 def as_array(gradient: Tensor | None) -> Floats | None:
@@ -190,12 +190,13 @@ def fast_forward(network: nn.Module, x: Tensor) -> Tensor:
 
 
 class Tape:
-    """The networks that a loss depends on, and the values of their layers: a tape of reverse-mode
-    differentiation (Griewank and Walther 2008, chapter 3) whose entries are whole networks.
+    """The networks and action distributions that a loss depends on: a tape of reverse-mode differentiation
+    (Griewank and Walther 2008, chapter 3) whose entries are whole networks, with the values of their layers.
 
     To autograd the output of a recorded network is a leaf, as a parameter is. `backward` lets autograd
-    compute its gradient, and passes that on through the layers to the parameters. Nothing else may ask for
-    gradients of what was computed while a tape was recording: `loss.backward()` would stop at the networks.
+    compute its gradient, if the loss does not know it (`KnownGradients`), and passes that on through the
+    distribution and the layers to the parameters. Nothing else may ask for gradients of what was computed
+    while a tape was recording: `loss.backward()` would stop at the networks.
 
     Example:
         >>> tape, network, x = Tape(), nn.Linear(4, 2), torch.randn(8, 4)
@@ -210,7 +211,7 @@ class Tape:
         self.networks: list[tuple[list[_Layer], list[Tensor]]] = []
         """Layers of each network, and the input and output of each; a linear layer's output is overwritten by
         the activation behind it."""
-        self.terms: list[tuple[Sequence[Tensor], Terms, Sequence[Tensor]]] = []
+        self.terms: list[tuple[Sequence[Tensor], Terms, tuple[Tensor, Tensor]]] = []
         """Parameters of action distributions, what was computed from them, and that as tensors."""
 
     def __enter__(self) -> None:
@@ -247,12 +248,15 @@ class Tape:
         self.networks.append((layers, values))
         return x.requires_grad_()
 
-    def add_terms(self, params: Sequence[Tensor], terms: Terms, outputs: tuple[Tensor, Tensor]) -> None:
-        """Record what was computed from the parameters of a distribution, where they need gradients."""
+    def add_terms(self, params: Sequence[Tensor], terms: Terms) -> tuple[Tensor, Tensor]:
+        """Record what was computed from the parameters of a distribution; return it as tensors.
+
+        :param params: leaves: outputs of recorded networks, or learned parameters
+        """
+        log_prob, entropy = map(torch.from_numpy, terms.outputs)
         if any(param.requires_grad for param in params):
-            for output in outputs:
-                output.requires_grad_()
-            self.terms.append((params, terms, outputs))
+            self.terms.append((params, terms, (log_prob.requires_grad_(), entropy.requires_grad_())))
+        return log_prob, entropy
 
     def _layers_to_record(self, network: nn.Module, x: Tensor) -> list[_Layer] | None:
         """Return the layers of a network that the tape can pass gradients through, else None."""
@@ -281,44 +285,16 @@ class Tape:
 
     def backward(self, loss: Loss) -> None:
         """Add the gradients of a loss to the `.grad` of the parameters, and empty the tape."""
-        if self.terms:
-            loss = self._past_terms(loss)
         loss.backward()
         with torch.no_grad():
+            for params, terms, (log_prob, entropy) in self.terms:
+                of_params = terms.gradients(as_array(log_prob.grad), as_array(entropy.grad))
+                KnownGradients(params, list(map(torch.from_numpy, of_params))).backward()
             for layers, values in reversed(self.networks):
                 if values[-1].grad is not None:
                     _propagate(layers, values, values[-1].grad)
         self.networks.clear()
         self.terms.clear()
-
-    def _past_terms(self, loss: Loss) -> KnownGradients:
-        """Return the gradients of a loss; those of the outputs of terms are passed on to their parameters."""
-        if isinstance(loss, Tensor):
-            loss = KnownGradients([loss], [torch.ones_like(loss)])
-        outputs = [output for _, _, pair in self.terms for output in pair]
-        places = {id(output): k for k, output in enumerate(outputs) if not has_tensor_hooks(output)}
-        gradients: list[Tensor | None] = [None] * len(outputs)
-        rest: list[tuple[Tensor, Tensor]] = []
-        for output, gradient in zip(loss.outputs, loss.gradients, strict=True):
-            if (k := places.pop(id(output), None)) is None:
-                rest.append((output, gradient))
-            else:
-                gradients[k] = gradient
-        ours = set(map(id, outputs))
-        if further := [pair for pair in rest if not pair[0].is_leaf or id(pair[0]) in ours]:
-            found = torch.autograd.grad(
-                [output for output, _ in further], outputs, [gradient for _, gradient in further],
-                retain_graph=True, allow_unused=True,
-            )  # fmt: skip
-            gradients = [
-                b if a is None else a if b is None else a + b for a, b in zip(gradients, found, strict=True)
-            ]
-            rest = [pair for pair in rest if id(pair[0]) not in ours]
-        for k, (params, terms, _) in enumerate(self.terms):
-            of_log_prob, of_entropy = (as_array(gradient) for gradient in gradients[2 * k : 2 * k + 2])
-            of_params = terms.gradients(of_log_prob, of_entropy)
-            rest += zip(params, map(torch.from_numpy, of_params), strict=True)
-        return KnownGradients([output for output, _ in rest], [gradient for _, gradient in rest])
 
     def overwrite(self, loss: Loss, parameters: Sequence[nn.Parameter]) -> bool:
         """Set the `.grad` of parameters to the gradients of a loss, and empty the tape; or return False.
@@ -435,7 +411,7 @@ class KnownGradients:
         if inputs is None and all(map(_is_plain_leaf, self.outputs)):  # spares the start of autograd's engine
             for leaf, gradient in zip(self.outputs, self.gradients, strict=True):
                 if leaf.grad is None:
-                    leaf.grad = gradient
+                    leaf.grad = gradient.clone()
                 else:
                     leaf.grad.add_(gradient)
         else:
@@ -458,13 +434,13 @@ Loss: TypeAlias = Tensor | KnownGradients
 def takes_arrays(output: Tensor, entropy: Tensor | None = None) -> bool:
     """Return whether NumPy may compute with an output of a network, or of `evaluate_actions`.
 
-    It is float32 on the CPU, and no compiler, dispatch mode or transform of torch.func records PyTorch's
-    operations.
+    It is float32 on the CPU, and no compiler, dispatch mode, trace or transform of torch.func records
+    PyTorch's operations.
 
     :param entropy: of a policy; its shape must be that of `output`, log-probabilities
     """
     is_plain = output.is_cpu and output.dtype is torch.float32 and not is_compiled()
-    if not FAST or not is_plain or n_dispatch_modes() or current_transform() is not None:
+    if not FAST or not is_plain or n_dispatch_modes() or current_transform() is not None or is_traced():
         return False
     return entropy is None or entropy.shape == output.shape
 

@@ -100,9 +100,12 @@ def retrace(
 
 @np.errstate(all="ignore")
 def standardized(x: Floats) -> Floats:
-    """Return numbers with mean 0 and standard deviation 1 (n - 1 degrees of freedom) on the last axis."""
+    """Return numbers with mean 0 and standard deviation 1 (n - 1 degrees of freedom) on the last axis.
+
+    The mean is rounded to double precision only: equal numbers must become 0.
+    """
     n = x.shape[-1]
-    centred = x - x.sum(-1, keepdims=True) / np.float32(n)
+    centred = (x - x.sum(-1, dtype=np.float64, keepdims=True) / n).astype(np.float32)
     deviation = np.sqrt((centred * centred).sum(-1, keepdims=True) / np.float32(n - 1))
     scaled: Floats = centred / (deviation + np.float32(1e-8))
     return scaled
@@ -166,18 +169,23 @@ class CategoricalTerms:
 
     :param log_softmax: of the logits, [..., n]
     :param actions: indices, [...]
+    :raises IndexError: an action is not below n, or negative
     """
 
+    @np.errstate(all="ignore")
     def __init__(self, log_softmax: Floats, actions: NDArray[np.integer]) -> None:
         self.shape = log_softmax.shape
         log_probs = log_softmax.reshape(-1, self.shape[-1])
         self.chosen = np.arange(len(log_probs)), actions.reshape(-1)
+        if actions.size and actions.min() < 0:  # NumPy would count from the end
+            raise IndexError(f"an action is {actions.min()}, below 0")
         self.probs = np.exp(log_probs)
         self.log_probs = np.maximum(log_probs, SMALLEST)  # 0 log 0 is 0
         self.entropy = -np.einsum("ij,ij->i", self.probs, self.log_probs)
         log_prob = log_probs[self.chosen].reshape(self.shape[:-1])
         self.outputs = log_prob, self.entropy.reshape(self.shape[:-1])
 
+    @np.errstate(all="ignore")
     def gradients(self, of_log_prob: Floats | None, of_entropy: Floats | None) -> tuple[Floats]:
         """Return the gradient of the logits, [..., n], from those of log-probabilities and entropies."""
         gradient = np.zeros_like(self.probs)
@@ -201,6 +209,7 @@ class GaussianTerms:
     :param actions: [..., A]
     """
 
+    @np.errstate(all="ignore")
     def __init__(self, mean: Floats, log_std: Floats, actions: Floats) -> None:
         self.inverse = np.exp(-log_std)
         self.z = (actions - mean) * self.inverse
@@ -210,6 +219,7 @@ class GaussianTerms:
         entropy[...] = (log_std + np.float32(0.5 + LOG_SQRT_2PI)).sum(-1)
         self.outputs = log_prob, entropy
 
+    @np.errstate(all="ignore")
     def gradients(self, of_log_prob: Floats | None, of_entropy: Floats | None) -> tuple[Floats, Floats]:
         """Return the gradients of mean and log-std from those of log-densities and entropies."""
         of_mean = of_log_std = np.zeros_like(self.z)
@@ -224,7 +234,7 @@ class GaussianTerms:
 
 
 def sum_to_shape(x: Floats, shape: tuple[int, ...]) -> Floats:
-    """Sum over the axes along which an array of a shape was broadcast to `x`."""
+    """Sum, in double precision, over the axes along which an array of a shape was broadcast to `x`."""
     before = x.ndim - len(shape)
     axes = tuple(k for k in range(x.ndim) if k < before or shape[k - before] < x.shape[k])
     return x.sum(axes, dtype=np.float64).astype(np.float32).reshape(shape) if axes else x

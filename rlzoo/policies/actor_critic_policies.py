@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, cast
 
@@ -12,7 +12,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from rlzoo.accel.fast_mlp import Terms, fast_forward, recording_tape, takes_arrays
+from rlzoo.accel.fast_mlp import Terms, as_array, fast_forward, recording_tape, takes_arrays
 from rlzoo.accel.flat_parameters import without_dynamo
 from rlzoo.core.errors import UserError
 from rlzoo.core.preprocessing import TensorObs
@@ -301,21 +301,23 @@ def log_prob_and_entropy(distribution: Any, actions: Tensor, **known: Tensor) ->
     Those of a Categorical or DiagGaussian are computed in NumPy, with derivatives in closed form, where only
     `NetworkOptimizer.step` needs gradients. PyTorch takes ten operations, and as many for gradients.
     """
-    tape = recording_tape()
-    kind = None if tape is None and torch.is_grad_enabled() else terms_class(distribution, actions)
-    if kind is not None:
-        terms = kind(distribution, actions)
-        log_prob, entropy = map(torch.from_numpy, terms.outputs)
-        if tape is not None:
-            tape.add_terms(distribution.params, terms, (log_prob, entropy))
-        return log_prob, entropy
-    return distribution.log_prob(actions, **known), distribution.entropy()
+    with_gradients = torch.is_grad_enabled()
+    tape = recording_tape() if with_gradients else None
+    kind = None if tape is None and with_gradients else terms_class(distribution, actions)
+    if kind is None:
+        return distribution.log_prob(actions, **known), distribution.entropy()
+    terms, params = kind(distribution, actions), distribution.params
+    if tape is not None and all(param.is_leaf for param in params):
+        return tape.add_terms(params, terms)
+    return terms_with_graph(terms, params)
 
 
-def terms_class(distribution: Distribution, actions: Tensor) -> Callable[[Any, Tensor], Terms] | None:
+def terms_class(distribution: Any, actions: Tensor) -> Callable[[Any, Tensor], Terms] | None:
     """Return what computes log-probabilities and entropies of a distribution in NumPy, if anything does."""
-    kind, params = type(distribution), distribution.params[0]
-    if not kind.__module__.startswith("rlzoo.") or not takes_arrays(params):
+    kind = type(distribution)
+    if not issubclass(kind, DiagGaussian | Categorical) or not kind.__module__.startswith("rlzoo."):
+        return None
+    if not takes_arrays(params := distribution.params[0]):
         return None
     methods = kind.log_prob, kind.entropy  # subclasses override them
     if methods == (DiagGaussian.log_prob, DiagGaussian.entropy) and actions.shape == params.shape:
@@ -326,7 +328,7 @@ def terms_class(distribution: Distribution, actions: Tensor) -> Callable[[Any, T
 
 
 def _categorical_terms(distribution: Categorical, actions: Tensor) -> CategoricalTerms:
-    return CategoricalTerms(distribution.logits.detach().log_softmax(dim=-1).numpy(), actions.numpy())
+    return CategoricalTerms(distribution.logits.detach().log_softmax(dim=-1).numpy(), actions.long().numpy())
 
 
 def _gaussian_terms(distribution: DiagGaussian, actions: Tensor) -> GaussianTerms:
@@ -346,6 +348,27 @@ def _predict_by_distribution(policy: Any, observation: TensorObs, deterministic:
     return cast(
         Tensor, policy.in_action_shape(policy.get_distribution(observation).get_actions(deterministic))
     )
+
+
+class _Terms(torch.autograd.Function):
+    """See `terms_with_graph`."""
+
+    @staticmethod
+    def forward(ctx: Any, terms: Terms, *params: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        ctx.set_materialize_grads(False)
+        ctx.terms = terms
+        log_prob, entropy = map(torch.from_numpy, terms.outputs)
+        return log_prob, entropy
+
+    @staticmethod
+    def backward(ctx: Any, *of_outputs: Tensor | None) -> tuple[Tensor | None, ...]:
+        return None, *map(torch.from_numpy, ctx.terms.gradients(*map(as_array, of_outputs)))
+
+
+def terms_with_graph(terms: Terms, params: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Return log-probabilities and entropies as an operation of autograd on a distribution's parameters."""
+    made: tuple[Tensor, Tensor] = _Terms.apply(terms, *params)  # type: ignore[no-untyped-call]
+    return made
 
 
 class ActorCriticCnnPolicy(ActorCriticPolicy):

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from rlzoo.accel.fast_mlp import Terms, as_array
 from rlzoo.accel.flat_parameters import ParameterGroup
 from rlzoo.core.types import TensorObs
 from rlzoo.distributions import Categorical, DiagGaussian
 from rlzoo.distributions.distribution import gumbel_argmax
 from rlzoo.networks.torch_layers import FlattenExtractor
-from rlzoo.policies.actor_critic_policies import ActorCriticPolicy, terms_class
+from rlzoo.policies.actor_critic_policies import ActorCriticPolicy, terms_class, terms_with_graph
 from rlzoo.stacked.stacked_mlp import Layout, Leaves, StackedMLP, can_be_stacked
 
 
@@ -35,21 +33,6 @@ def policy_problem(policy: object) -> str | None:
     if not all(can_be_stacked(network) for network in networks):
         return "its networks have layers other than linear, tanh and ReLU"
     return None
-
-
-class _Terms(torch.autograd.Function):
-    """Terms of a distribution as an operation of autograd, which keeps them for its derivative."""
-
-    @staticmethod
-    def forward(ctx: Any, terms: Terms, *params: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
-        ctx.set_materialize_grads(False)
-        ctx.terms = terms
-        log_prob, entropy = map(torch.from_numpy, terms.outputs)
-        return log_prob, entropy
-
-    @staticmethod
-    def backward(ctx: Any, *of_outputs: Tensor | None) -> tuple[Tensor | None, ...]:
-        return None, *map(torch.from_numpy, ctx.terms.gradients(*map(as_array, of_outputs)))
 
 
 class StackedActorCritic:
@@ -99,8 +82,7 @@ class StackedActorCritic:
                 params, self.leaves[self.log_std].unsqueeze(1)
             )
         if (kind := terms_class(distribution, actions)) is not None:  # as for a single policy
-            made: tuple[Tensor, Tensor] = _Terms.apply(kind(distribution, actions), *distribution.params)  # type: ignore[no-untyped-call]
-            return made
+            return terms_with_graph(kind(distribution, actions), distribution.params)
         if self.log_std is not None:
             return distribution.log_prob(actions), distribution.entropy()
         distribution.proba_distribution(params.flatten(0, 1))

@@ -15,7 +15,7 @@ from rlzoo.algorithms.on_policy.a2c import a2c_loss
 from rlzoo.algorithms.on_policy.ppo import ppo_loss
 from rlzoo.buffers.rollout_buffer import RolloutBatch, RolloutBuffer
 from rlzoo.core.errors import UserError
-from rlzoo.core.returns import clipped_surrogate, policy_gradient
+from rlzoo.core.returns import clipped_surrogate, policy_gradient, standardized
 from rlzoo.core.schedules import Counters
 from rlzoo.core.types import PolicyInput, PolicyOutput
 from rlzoo.envs.vec_env.vec_env import VecStep
@@ -102,6 +102,16 @@ def test_a2c_objective_is_its_definition(normalize, entropy):
     value_loss = ((ROWS["new_values"] - ROWS["returns"]) ** 2).mean()
     bonus = ROWS["entropy"].mean() if entropy else -log_prob.mean()
     assert float(loss) == pytest.approx(-(a * log_prob).mean() + 0.4 * value_loss - 0.7 * bonus)
+
+
+@pytest.mark.parametrize("shape", [(63,), (100,), (3, 48)])
+def test_equal_advantages_are_normalised_to_zero(shape):
+    """A mean rounded to float32 would differ from them, by as much as their deviation from it."""
+    for value in (0.1, -3.3, 1000.1):
+        assert (standardized(np.full(shape, value, np.float32)) == 0).all()
+    x = RNG.normal(1000, 0.01, size=shape).astype(np.float32)
+    exact = (x - x.mean(-1, dtype=float, keepdims=True)) / x.std(-1, dtype=float, ddof=1, keepdims=True)
+    assert standardized(x) == pytest.approx(exact, abs=1e-4)
 
 
 def outputs(entropy, shape):

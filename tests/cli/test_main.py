@@ -208,19 +208,19 @@ def test_folder_that_is_not_there_is_a_mistake(capsys, tmp_path, monkeypatch, wh
 @pytest.mark.parametrize("fails", [False, True])
 def test_quick_imports_leave_garbage_collection_on(monkeypatch, fails):
     monkeypatch.setattr(cli, "gc", collector := SimpleNamespace(calls=[], isenabled=lambda: True))
-    for name in ("disable", "freeze", "enable"):
+    for name in ("collect", "disable", "freeze", "enable"):
         setattr(collector, name, partial(collector.calls.append, name))
     monkeypatch.delitem(sys.modules, "torch")
     with suppress(ImportError), cli.quick_imports():
-        assert collector.calls == ["disable"]
+        assert collector.calls == ["collect", "disable"]
         if fails:
             raise ImportError
-    assert collector.calls == ["disable", "freeze", "enable"]
+    assert collector.calls == ["collect", "disable", "freeze", "enable"]
 
 
 @pytest.mark.parametrize("change", ["imported before", "turned off by the user"])
 def test_quick_imports_change_nothing_where_they_do_not_help(monkeypatch, change):
-    """Garbage of a program that calls `main` is not frozen."""
+    """What a program has made that calls `main` is not frozen."""
     monkeypatch.setattr(cli, "gc", SimpleNamespace(isenabled=lambda: change == "imported before"))
     if change == "turned off by the user":
         monkeypatch.delitem(sys.modules, "torch")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,11 +12,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rlzoo import PPO
+from rlzoo import PPO, MaskablePPO
 from rlzoo.accel.fast_mlp import KnownGradients, Tape, fast_forward
-from rlzoo.distributions import Categorical, DiagGaussian, MaskableCategoricalDistribution
-from rlzoo.policies.actor_critic_policies import log_prob_and_entropy, terms_class
-from rlzoo.stacked.stacked_policies import _Terms
+from rlzoo.distributions import Categorical, DiagGaussian, Distribution, MaskableCategoricalDistribution
+from rlzoo.policies.actor_critic_policies import (
+    ActorCriticPolicy,
+    log_prob_and_entropy,
+    terms_class,
+    terms_with_graph,
+)
 
 PARAMS: dict[str, tuple[torch.Size, ...]] = {
     "categorical": (torch.Size([7, 3]),),
@@ -76,7 +82,9 @@ def test_gradients_of_terms_are_those_of_autograd(name: str, given: str) -> None
     ]
     for ours, theirs in zip(kind(distribution, actions).gradients(*arrays), expected, strict=True):
         torch.testing.assert_close(torch.from_numpy(ours), theirs, rtol=1e-4, atol=1e-5)
-    through_engine = torch.autograd.grad(_Terms.apply(kind(distribution, actions), *params), params, weights)
+    through_engine = torch.autograd.grad(
+        terms_with_graph(kind(distribution, actions), params), params, weights
+    )
     for ours, theirs in zip(through_engine, expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
@@ -103,7 +111,15 @@ def test_terms_need_known_methods_and_float32() -> None:
         def log_probs(self) -> Tensor:
             return super().log_probs / 2
 
+    class OtherEntropy(Categorical):
+        __slots__ = ()
+
+        def entropy(self) -> Tensor:
+            return super().entropy() / 2
+
+    OtherEntropy.__module__ = "rlzoo.distributions"
     logits, actions = torch.randn(4, 3), torch.tensor([0, 1, 2, 0])
+    assert terms_class(OtherEntropy(3).proba_distribution(logits), actions) is None
     assert terms_class(Categorical(3).proba_distribution(logits), actions) is not None
     assert terms_class(MaskableCategoricalDistribution(3).proba_distribution(logits), actions) is not None
     assert terms_class(Custom(3).proba_distribution(logits), actions) is None
@@ -111,10 +127,96 @@ def test_terms_need_known_methods_and_float32() -> None:
     assert terms_class(Categorical(3).proba_distribution(logits), actions[:1]) is None
 
 
-def test_an_action_out_of_range_is_an_error() -> None:
+@pytest.mark.parametrize("action", [3, -1])
+def test_an_action_out_of_range_is_an_error(action: int) -> None:
     distribution = Categorical(3).proba_distribution(torch.randn(2, 3))
     with torch.no_grad(), pytest.raises(IndexError):
-        log_prob_and_entropy(distribution, torch.tensor([0, 3]))
+        log_prob_and_entropy(distribution, torch.tensor([0, action]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.int32])
+def test_indices_of_actions_may_be_of_any_type(dtype: torch.dtype) -> None:
+    distribution, actions = Categorical(2).proba_distribution(torch.randn(3, 2)), torch.tensor([0, 1, 1])
+    with torch.no_grad():
+        log_prob, _ = log_prob_and_entropy(distribution, actions.to(dtype))
+    torch.testing.assert_close(log_prob, distribution.log_prob(actions))
+
+
+class Bare(Distribution):
+    """A distribution with what actor and critic need, and no more."""
+
+    __slots__ = ("logits",)
+
+    def __init__(self, logits: Tensor) -> None:
+        self.logits = logits
+
+    def sample(self) -> Tensor:
+        return torch.distributions.Categorical(logits=self.logits).sample()
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        return torch.distributions.Categorical(logits=self.logits).log_prob(actions)
+
+    def entropy(self) -> Tensor:
+        return torch.distributions.Categorical(logits=self.logits).entropy()
+
+
+class BarePolicy(ActorCriticPolicy):
+    def _get_action_dist_from_latent(self, latent_pi: Tensor) -> Distribution:
+        return Bare(self.action_net(latent_pi))
+
+
+def test_policies_with_a_distribution_of_their_own_learn() -> None:
+    model = PPO(BarePolicy, "CartPole-v1", seed=0, n_steps=8, batch_size=8)
+    before = model.policy.action_net.weight.clone()
+    model.learn(8)
+    assert not torch.equal(before, model.policy.action_net.weight)
+
+
+def test_without_gradients_nothing_is_recorded() -> None:
+    model = PPO("MlpPolicy", "Pendulum-v1", seed=0, n_steps=8, batch_size=8)
+    obs, actions = torch.randn(5, 3), torch.randn(5, 1)
+    with model.network_optimizer.recorded(), torch.no_grad():
+        _, log_prob, entropy = model.policy.evaluate_actions(obs, actions)
+    assert not log_prob.requires_grad and entropy is not None and not entropy.requires_grad
+
+
+def test_a_model_can_be_copied_after_target_kl_has_stopped_it() -> None:
+    model = MaskablePPO(
+        "MlpPolicy", "InvalidActionDiscrete-v0", seed=0, n_steps=8, batch_size=4, target_kl=1e-9
+    )
+    model.learn(8)
+    assert model.counters.n_updates < 2 * model.config.n_epochs
+    copied = copy.deepcopy(model)
+    for ours, theirs in zip(model.policy.parameters(), copied.policy.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+class LogProbs(nn.Module):
+    """Log-probabilities of the first action, as a module that can be traced."""
+
+    def __init__(self, policy: ActorCriticPolicy) -> None:
+        super().__init__()
+        self.policy = policy
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return self.policy.evaluate_actions(obs, torch.zeros(len(obs), dtype=torch.long))[1]
+
+
+def test_traced_policies_follow_their_observations() -> None:
+    module = LogProbs(PPO("MlpPolicy", "CartPole-v1", seed=0).policy)
+    obs = torch.randn(3, 4)
+    with torch.no_grad():
+        traced = torch.jit.trace(module, (obs,), check_trace=False)
+        torch.testing.assert_close(traced(30 * obs), module(30 * obs))
+        assert not torch.allclose(module(obs), module(30 * obs), atol=1e-4)
+
+
+def test_terms_overflow_without_a_warning() -> None:
+    distribution = DiagGaussian(1).proba_distribution(torch.randn(2, 1), torch.tensor([-100.0]))
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        log_prob, _ = log_prob_and_entropy(distribution, torch.randn(2, 1))
+    assert not torch.isfinite(log_prob).all()
 
 
 def test_terms_have_a_graph_where_nothing_records() -> None:
@@ -157,7 +259,7 @@ def test_a_tape_carries_gradients_past_terms(form: str, shares: bool) -> None:
             logits, values = module(x)
             distribution = Categorical(3).proba_distribution(logits)
             log_prob, entropy = log_prob_and_entropy(distribution, actions)
-        assert entropy is not None and log_prob.is_leaf == (tape is not None)
+        assert entropy is not None and log_prob.is_leaf == (tape is not None and not shares)
         outputs = [values.squeeze(1), log_prob, entropy]
         if form == "of a function":
             outputs[1:] = log_prob.exp(), entropy + log_prob
