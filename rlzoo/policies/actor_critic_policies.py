@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, cast
 
@@ -12,7 +12,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from rlzoo.accel.fast_mlp import Terms, as_array, fast_forward, recording_tape, takes_arrays
+from rlzoo.accel.fast_mlp import Terms, fast_forward, recording_tape, takes_arrays
 from rlzoo.accel.flat_parameters import without_dynamo
 from rlzoo.core.errors import UserError
 from rlzoo.core.preprocessing import TensorObs
@@ -298,18 +298,17 @@ class ActorCriticPolicy(BasePolicy):
 def log_prob_and_entropy(distribution: Any, actions: Tensor, **known: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return `distribution.log_prob(actions, **known)` and `distribution.entropy()`.
 
-    Those of a Categorical or DiagGaussian are computed in NumPy, with derivatives in closed form, where only
-    `NetworkOptimizer.step` needs gradients. PyTorch takes ten operations, and as many for gradients.
+    Those of a Categorical or DiagGaussian are computed in NumPy where nobody needs gradients, and, with
+    derivatives in closed form, where a `Tape` holds the network below. PyTorch takes ten operations, and ten
+    more for the gradients.
     """
-    with_gradients = torch.is_grad_enabled()
-    tape = recording_tape() if with_gradients else None
-    kind = None if tape is None and with_gradients else terms_class(distribution, actions)
-    if kind is None:
-        return distribution.log_prob(actions, **known), distribution.entropy()
-    terms, params = kind(distribution, actions), distribution.params
-    if tape is not None and all(param.is_leaf for param in params):
-        return tape.add_terms(params, terms)
-    return terms_with_graph(terms, params)
+    kind, tape = terms_class(distribution, actions), recording_tape()
+    if kind is not None and not torch.is_grad_enabled():
+        log_prob, entropy = map(torch.from_numpy, kind(distribution, actions).outputs)
+        return log_prob, entropy
+    if kind is not None and tape is not None and all(param.is_leaf for param in distribution.params):
+        return tape.add_terms(distribution.params, kind(distribution, actions))
+    return distribution.log_prob(actions, **known), distribution.entropy()
 
 
 def terms_class(distribution: Any, actions: Tensor) -> Callable[[Any, Tensor], Terms] | None:
@@ -348,27 +347,6 @@ def _predict_by_distribution(policy: Any, observation: TensorObs, deterministic:
     return cast(
         Tensor, policy.in_action_shape(policy.get_distribution(observation).get_actions(deterministic))
     )
-
-
-class _Terms(torch.autograd.Function):
-    """See `terms_with_graph`."""
-
-    @staticmethod
-    def forward(ctx: Any, terms: Terms, *params: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
-        ctx.set_materialize_grads(False)
-        ctx.terms = terms
-        log_prob, entropy = map(torch.from_numpy, terms.outputs)
-        return log_prob, entropy
-
-    @staticmethod
-    def backward(ctx: Any, *of_outputs: Tensor | None) -> tuple[Tensor | None, ...]:
-        return None, *map(torch.from_numpy, ctx.terms.gradients(*map(as_array, of_outputs)))
-
-
-def terms_with_graph(terms: Terms, params: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Return log-probabilities and entropies as an operation of autograd on a distribution's parameters."""
-    made: tuple[Tensor, Tensor] = _Terms.apply(terms, *params)  # type: ignore[no-untyped-call]
-    return made
 
 
 class ActorCriticCnnPolicy(ActorCriticPolicy):

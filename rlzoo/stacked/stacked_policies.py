@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from rlzoo.accel.fast_mlp import Terms, as_array
 from rlzoo.accel.flat_parameters import ParameterGroup
 from rlzoo.core.types import TensorObs
 from rlzoo.distributions import Categorical, DiagGaussian
 from rlzoo.distributions.distribution import gumbel_argmax
 from rlzoo.networks.torch_layers import FlattenExtractor
-from rlzoo.policies.actor_critic_policies import ActorCriticPolicy, terms_class, terms_with_graph
+from rlzoo.policies.actor_critic_policies import ActorCriticPolicy, terms_class
 from rlzoo.stacked.stacked_mlp import Layout, Leaves, StackedMLP, can_be_stacked
 
 
@@ -33,6 +36,27 @@ def policy_problem(policy: object) -> str | None:
     if not all(can_be_stacked(network) for network in networks):
         return "its networks have layers other than linear, tanh and ReLU"
     return None
+
+
+class _Terms(torch.autograd.Function):
+    """See `terms_with_graph`."""
+
+    @staticmethod
+    def forward(ctx: Any, terms: Terms, *params: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        ctx.set_materialize_grads(False)
+        ctx.terms = terms
+        log_prob, entropy = map(torch.from_numpy, terms.outputs)
+        return log_prob, entropy
+
+    @staticmethod
+    def backward(ctx: Any, *of_outputs: Tensor | None) -> tuple[Tensor | None, ...]:
+        return None, *map(torch.from_numpy, ctx.terms.gradients(*map(as_array, of_outputs)))
+
+
+def terms_with_graph(terms: Terms, params: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Return log-probabilities and entropies as an operation of autograd on a distribution's parameters."""
+    made: tuple[Tensor, Tensor] = _Terms.apply(terms, *params)  # type: ignore[no-untyped-call]
+    return made
 
 
 class StackedActorCritic:

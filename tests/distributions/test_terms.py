@@ -19,8 +19,8 @@ from rlzoo.policies.actor_critic_policies import (
     ActorCriticPolicy,
     log_prob_and_entropy,
     terms_class,
-    terms_with_graph,
 )
+from rlzoo.stacked.stacked_policies import terms_with_graph
 
 PARAMS: dict[str, tuple[torch.Size, ...]] = {
     "categorical": (torch.Size([7, 3]),),
