@@ -299,8 +299,8 @@ def log_prob_and_entropy(distribution: Any, actions: Tensor, **known: Tensor) ->
     """Return `distribution.log_prob(actions, **known)` and `distribution.entropy()`.
 
     Those of a Categorical or DiagGaussian are computed in NumPy where nobody needs gradients, and, with
-    derivatives in closed form, where a `Tape` holds the network below. PyTorch takes ten operations, and ten
-    more for the gradients.
+    derivatives in closed form, where a `Tape` holds the network below. PyTorch takes some ten operations,
+    and about as many for the gradients.
     """
     kind, tape = terms_class(distribution, actions), recording_tape()
     if kind is not None and not torch.is_grad_enabled():
