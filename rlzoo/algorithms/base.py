@@ -432,7 +432,7 @@ class Algorithm(SelfDescribing, Overridable):
         :raises TrainingDiverged: one is NaN or infinite
         """
         losses = [value for name, value in metrics.items() if "loss" in name]
-        if not math.isfinite(float(sum(losses) + sum(others))):
+        if not all(map(math.isfinite, (*losses, *others))):
             raise diverged(self, metrics)
 
 

@@ -21,9 +21,11 @@ Obs: TypeAlias = Any  # a tensor or array [..., *shape], or a dict of them
 def map_obs(function: Callable[..., Obs], *observations: Obs) -> Obs:
     """Apply `function` to an observation, or to each entry of a dict observation."""
     first = observations[0]
-    if isinstance(first, dict):
-        return {key: function(*(obs[key] for obs in observations)) for key in first}
-    return function(*observations)
+    if not isinstance(first, dict):
+        return function(*observations)
+    if len(observations) == 1:  # several times as fast
+        return {key: function(part) for key, part in first.items()}
+    return {key: function(*(obs[key] for obs in observations)) for key in first}
 
 
 class StepResult(Protocol):

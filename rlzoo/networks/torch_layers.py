@@ -168,7 +168,8 @@ def features_of(
             and extractor.joins
             and not any(map(is_hooked, extractor.extractors.values()))
         ):
-            parts = [obs[key].flatten(1) for key in extractor.joins]
+            parts = [obs[key] for key in extractor.joins]
+            parts = [part if part.dim() == 2 else part.flatten(1) for part in parts]
             if len({part.dtype for part in parts}) == 1:  # else each is rounded by itself
                 return torch.cat(parts, dim=1).float()
     return extractor(preprocess_obs(obs, observation_space, normalize_images))

@@ -297,10 +297,10 @@ class DQN(OffPolicyAlgorithm):
         if self.tensor_actions is not None:  # no copy to the host
             chosen = torch.rand(self.n_envs, device=self.device) < epsilon
             return torch.where(chosen, self.random_actions().to(self.device), self.greedy_actions(obs))
-        at_random = np.random.random(self.n_envs * self.n_ranks) < epsilon  # of all ranks: they draw alike
-        if not at_random.any():
+        draws = np.random.random(self.n_envs * self.n_ranks)  # for all ranks: they draw alike
+        if min(draws.tolist()) >= epsilon:
             return self.greedy_actions(obs)
-        random_actions = self.random_actions()
+        random_actions, at_random = self.random_actions(), draws < epsilon
         if at_random.all():
             return random_actions
         own = torch.from_numpy(at_random[self.own_envs])

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from rlzoo.buffers.rollout_buffer import Obs, map_obs
+
+Rows: TypeAlias = "np.ndarray | torch.Tensor"
+"""What is gathered from tensors on the CPU, an array, and elsewhere, a tensor."""
 
 
 def allocate(shape: tuple[int, ...], dtype: npt.DTypeLike | None, device: torch.device) -> torch.Tensor:
@@ -82,12 +86,12 @@ class FinalObsStore:
         self._oldest = self._next
 
     def gather(self, handles: np.ndarray, key: str | None = None) -> Obs:
-        """Return the entries [n, ...] with these handles; with a key, only that part of a Dict."""
+        """Return the entries [n, ...] with these handles, `Rows`; with a key, only that part of a Dict."""
         index = handles % self.capacity
 
-        def chosen(rows: torch.Tensor) -> torch.Tensor:
+        def chosen(rows: torch.Tensor) -> Rows:
             if rows.device.type == "cpu":
-                return torch.from_numpy(rows.numpy().take(index, axis=0))
+                return rows.numpy().take(index, axis=0)
             return rows.index_select(0, torch.from_numpy(index).to(rows.device))
 
         return map_obs(chosen, self.rows if key is None else self.rows[key])
@@ -107,6 +111,11 @@ class FinalObsStore:
         with torch.inference_mode(False):
             self.rows = map_obs(larger, self.rows)
         self.capacity = capacity
+
+
+def as_array(rows: Rows) -> np.ndarray:
+    """Return rows as an array in the memory of the CPU."""
+    return rows if isinstance(rows, np.ndarray) else rows.cpu().numpy()
 
 
 def tensor_bytes(tensors: Obs) -> int:

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from rlzoo.buffers.base_buffer import StepResult
+from rlzoo.buffers.base_buffer import Obs, StepResult
+from rlzoo.buffers.replay.final_obs_store import Rows, as_array
 from rlzoo.buffers.replay.goal_rewards import GoalRewards
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ENDED, FINAL_STORED, ReplayBuffer
@@ -102,7 +103,7 @@ class HerReplayBuffer(ReplayBuffer):
         self.to_end = np.zeros((self.n_slots, n_envs), np.int32)  # steps to the last one of the episode
         self.from_start = np.zeros((self.n_slots, n_envs), np.int32)  # steps since the first one
         self.open_steps = np.zeros(n_envs, np.int64)  # steps of the episodes that have not ended
-        self._batch_size = -1  # of which `_relabelled` and `_where` say which rows get another goal
+        self._batch_size = -1  # of which `_relabelled` says which rows get another goal
         self.set_env(env)
         self._compared = False  # whether stored rewards have been compared with compute_reward
 
@@ -206,17 +207,15 @@ class HerReplayBuffer(ReplayBuffer):
             observations=self._presented(obs),
             actions=self._to_device(self.action_column.gather(indices)),
             next_observations=self._presented(next_obs),
-            rewards=self._to_device(torch.from_numpy(self._normalized_rewards(rewards))),
-            discounts=self._to_device(torch.from_numpy(self._discounts(indices, indices, flags))),
+            rewards=self._to_device(self._normalized_rewards(rewards)),
+            discounts=self._to_device(self._discounts(indices, indices, flags)),
             indices=indices,
         )
 
-    def _compare_rewards(
-        self, indices: np.ndarray, next_obs: dict[str, torch.Tensor], rewards: np.ndarray
-    ) -> None:
+    def _compare_rewards(self, indices: np.ndarray, next_obs: Obs, rewards: np.ndarray) -> None:
         """Warn if the rewards [n] of transitions at indices [n] differ from `compute_reward`."""
         self._compared = True
-        achieved, desired = (next_obs[key][: len(indices)].cpu().numpy() for key in GOAL_KEYS[1:])
+        achieved, desired = (as_array(next_obs[key][: len(indices)]) for key in GOAL_KEYS[1:])
         infos = None if self.infos is None else list(self.infos.reshape(-1).take(indices))
         computed = self.goal_rewards(achieved, desired, infos)
         differing = np.flatnonzero(~np.isclose(computed, rewards, rtol=1e-4, atol=1e-5, equal_nan=True))
@@ -229,30 +228,23 @@ class HerReplayBuffer(ReplayBuffer):
                 stacklevel=4,
             )
 
-    def _relabel(
-        self,
-        indices: np.ndarray,
-        obs: dict[str, torch.Tensor],
-        next_obs: dict[str, torch.Tensor],
-        rewards: np.ndarray,
-    ) -> None:
+    def _relabel(self, indices: np.ndarray, obs: Obs, next_obs: Obs, rewards: np.ndarray) -> None:
         """Relabel goals and rewards of n in n + 1 rows; any rows, as they were sampled at random."""
         if len(indices) != self._batch_size:
             self._batch_size = len(indices)
             self._relabelled = np.flatnonzero(
                 np.arange(len(indices)) % (min(self.n_sampled_goal, len(indices)) + 1)
             )
-            self._where = torch.from_numpy(self._relabelled).to(self.buffer_device)
-        rows, where = self._relabelled, self._where
+        rows = self._relabelled
         if len(rows) == 0:
             return
         chosen = indices.take(rows)
         goals = self._achieved(self._goal_indices(chosen))
-        achieved = next_obs["achieved_goal"].index_select(0, where)
+        achieved = next_obs["achieved_goal"][rows]
         for part in (obs, next_obs):
-            part["desired_goal"].index_copy_(0, where, goals.to(part["desired_goal"].dtype))
+            part["desired_goal"][rows] = goals
         infos = None if self.infos is None else list(self.infos.reshape(-1).take(chosen))
-        rewards[rows] = self.goal_rewards(achieved.cpu().numpy(), goals.cpu().numpy(), infos)
+        rewards[rows] = self.goal_rewards(as_array(achieved), as_array(goals), infos)
 
     def _goal_indices(self, indices: np.ndarray) -> np.ndarray:
         """Return, for each transition, the index of the one that achieved its new goal."""
@@ -272,15 +264,14 @@ class HerReplayBuffer(ReplayBuffer):
         goals: np.ndarray = (indices + steps * self.n_envs) % self._n_rows
         return goals
 
-    def _achieved(self, indices: np.ndarray) -> torch.Tensor:
+    def _achieved(self, indices: np.ndarray) -> Rows:
         """Return the goals [n, ...] that the transitions at indices [n] achieved."""
         following = (indices + self.n_envs) % self._n_rows
-        goals: torch.Tensor = self.obs.columns["achieved_goal"].gather(following)
+        goals: Rows = self.obs.columns["achieved_goal"].gather(following)
         ended = np.flatnonzero(self.flags.reshape(-1).take(indices) & FINAL_STORED)
         if len(ended):
             handles = self.handles.reshape(-1).take(indices.take(ended))
-            finals = self.obs.finals.gather(handles, "achieved_goal")
-            goals.index_copy_(0, torch.from_numpy(ended).to(goals.device), finals)
+            goals[ended] = self.obs.finals.gather(handles, "achieved_goal")
         return goals
 
     # ------------------------------------------------------------------ files

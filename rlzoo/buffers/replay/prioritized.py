@@ -107,7 +107,7 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         batch = super()._assemble(indices)
         chances = self.tree.get(indices) * (len(self) / self.tree.total)  # N P(i)
         weights = chances**-self.beta
-        batch.weights = self._to_device(torch.from_numpy((weights / weights.max()).astype(np.float32)))
+        batch.weights = self._to_device((weights / weights.max()).astype(np.float32))
         return batch
 
     def update_priorities(self, indices: np.ndarray, priorities: torch.Tensor | np.ndarray) -> None:

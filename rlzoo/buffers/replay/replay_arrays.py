@@ -7,10 +7,10 @@ from functools import partial
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from gymnasium import spaces
 
 from rlzoo.buffers.base_buffer import BaseBuffer, part_shape
+from rlzoo.buffers.replay.final_obs_store import as_array
 from rlzoo.buffers.replay.replay_observations import Observations, RingColumn
 from rlzoo.buffers.rollout_buffer import Obs
 
@@ -116,8 +116,7 @@ class ReplayArrays(BaseBuffer):
         def rows_of(key: str | None, slots: np.ndarray) -> np.ndarray:
             rows = slots[:, None] * self.n_envs + np.arange(self.n_envs)
             gathered = gather(rows.reshape(-1))
-            part: torch.Tensor = gathered if key is None else gathered[key]
-            return part.cpu().numpy()
+            return as_array(gathered if key is None else gathered[key])
 
         if not isinstance(space, spaces.Dict):
             return self._copied(name, space.dtype, part_shape(space), partial(rows_of, None))

@@ -21,6 +21,7 @@ import torch
 from gymnasium import spaces
 
 from rlzoo.buffers.base_buffer import AddedStep, Normalizer, Obs, StepResult, map_obs
+from rlzoo.buffers.replay.final_obs_store import Rows, as_array
 from rlzoo.buffers.replay.replay_arrays import ENDED, FINAL_STORED, TERMINATED, ReplayArrays
 from rlzoo.buffers.replay.replay_batch import ReplayBatch, as_batch, as_samples
 from rlzoo.buffers.replay.replay_observations import Dtypes, Observations, RingColumn, make_observations
@@ -428,8 +429,8 @@ class ReplayBuffer(ReplayArrays):
             observations=self._presented(obs),
             actions=self._to_device(self.action_column.gather(indices)),
             next_observations=self._presented(next_obs),
-            rewards=self._to_device(torch.from_numpy(rewards)),
-            discounts=self._to_device(torch.from_numpy(discounts)),
+            rewards=self._to_device(rewards),
+            discounts=self._to_device(discounts),
             indices=indices,
         )
 
@@ -476,11 +477,12 @@ class ReplayBuffer(ReplayArrays):
     def _presented(self, obs: Obs) -> Obs:
         """Return observations normalised as the agent sees them, on the agent's device."""
         if self.normalizer is not None:
-            arrays = map_obs(lambda rows: rows.cpu().numpy(), obs)
-            obs = map_obs(torch.from_numpy, self.normalizer.normalize_obs(arrays))
+            obs = self.normalizer.normalize_obs(map_obs(as_array, obs))
         return map_obs(self._to_device, obs)
 
-    def _to_device(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _to_device(self, rows: Rows) -> torch.Tensor:
+        """Return rows as a tensor on the agent's device."""
+        tensor = torch.from_numpy(rows) if isinstance(rows, np.ndarray) else rows
         if tensor.dtype == torch.float64:
             tensor = tensor.float()
         if tensor.device == self.device:

@@ -14,7 +14,7 @@ import torch
 from gymnasium import spaces
 
 from rlzoo.buffers.base_buffer import Obs
-from rlzoo.buffers.replay.final_obs_store import FinalObsStore
+from rlzoo.buffers.replay.final_obs_store import FinalObsStore, as_array
 from rlzoo.buffers.replay.replay_buffer import ENDED, FINAL_STORED, TERMINATED, ReplayBuffer
 from rlzoo.buffers.replay.replay_observations import RingColumn, StackedObservations
 from rlzoo.buffers.stored import Stored
@@ -115,8 +115,7 @@ def _store_columns(name: str, store: FinalObsStore, handles: np.ndarray) -> dict
     def part(rows: torch.Tensor, key: str | None) -> FileColumn:
         def read(start: int, stop: int) -> np.ndarray:
             gathered = store.gather(handles[start:stop])
-            array: np.ndarray = (gathered if key is None else gathered[key]).cpu().numpy()
-            return array
+            return as_array(gathered if key is None else gathered[key])
 
         return FileColumn(rows[:0].cpu().numpy().dtype, tuple(rows.shape[1:]), len(handles), read)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 import torch
 from gymnasium import spaces
 
-from rlzoo.buffers.replay.final_obs_store import FinalObsStore, allocate, tensor_bytes
+from rlzoo.buffers.replay.final_obs_store import FinalObsStore, Rows, allocate, as_array, tensor_bytes
 from rlzoo.buffers.rollout_buffer import Obs, map_obs, stored_dtype
 from rlzoo.core.errors import UserError
 
@@ -68,10 +69,10 @@ class RingColumn:
         part = self._writer[slot]
         return part if isinstance(part, np.ndarray) else part.cpu().numpy()
 
-    def gather(self, indices: np.ndarray) -> torch.Tensor:
-        """Return the rows [n, ...] at flat indices [n]."""
+    def gather(self, indices: np.ndarray) -> Rows:
+        """Return the rows [n, ...] at flat indices [n]: an array on the CPU, elsewhere a tensor."""
         if self._flat is not None:
-            return torch.from_numpy(self._flat.take(indices, axis=0))
+            return self._flat.take(indices, axis=0)
         return self.rows.index_select(0, torch.from_numpy(indices).to(self.rows.device))
 
 
@@ -162,12 +163,8 @@ class Observations:
         following -= self.n_rows * (following >= self.n_rows)
         next_obs = self.gather(following)
         if len(rows):
-            index = torch.from_numpy(rows)
-            map_obs(
-                lambda target, final: target.index_copy_(0, index.to(target.device), final),
-                next_obs,
-                self.finals.gather(handles),
-            )
+            finals = self.finals.gather(handles)
+            map_obs(lambda target, final: operator.setitem(target, rows, final), next_obs, finals)
         return next_obs
 
     def pair(
@@ -241,8 +238,7 @@ class StackedObservations(Observations):
         return super().store_final(slot, self.last_part(finals))
 
     def current(self, slot: int) -> Obs:
-        rows = np.arange(slot * self.n_envs, (slot + 1) * self.n_envs)
-        return self.gather(rows).cpu().numpy()
+        return as_array(self.gather(np.arange(slot * self.n_envs, (slot + 1) * self.n_envs)))
 
     def clear(self) -> None:
         super().clear()
@@ -257,7 +253,7 @@ class StackedObservations(Observations):
         frames[lags > ages[:, None]] = self.n_rows  # the row that is always zero
         return frames
 
-    def _fill_older(self, frames: torch.Tensor, indices: np.ndarray) -> None:
+    def _fill_older(self, frames: Rows, indices: np.ndarray) -> None:
         """Fill the frames from before the episode into stacks [n, >= n_stack, ...]."""
         ages = self.ages.reshape(-1).take(indices)
         first = indices - ages.astype(np.int64) * self.n_envs
@@ -267,15 +263,15 @@ class StackedObservations(Observations):
             rows = np.flatnonzero((ages == age) & (handles >= 0))
             if len(rows):
                 older = self.older.gather(handles[rows])[:, age:]
-                frames[torch.from_numpy(rows).to(frames.device), : self.n_context - age] = older
+                frames[rows, : self.n_context - age] = older
 
-    def _merged(self, frames: torch.Tensor) -> torch.Tensor:
+    def _merged(self, frames: Rows) -> Rows:
         """Merge frames [n, k, channels, ...] to stacks [n, k * channels, ...]."""
-        return frames.flatten(1, 2)
+        return frames.reshape(len(frames), -1, *frames.shape[3:])
 
     def gather(self, indices: np.ndarray) -> Obs:
         frames = self.columns.gather(self._frame_indices(indices).reshape(-1))
-        frames = frames.view(len(indices), self.n_stack, *frames.shape[1:])
+        frames = frames.reshape(len(indices), self.n_stack, *frames.shape[1:])
         if len(self.older):
             self._fill_older(frames, indices)
         return self._merged(frames)
@@ -283,15 +279,15 @@ class StackedObservations(Observations):
     def gather_next(self, last: np.ndarray, rows: np.ndarray, handles: np.ndarray) -> Obs:
         return self._merged(self._shifted(last, rows, handles)[:, 1:])
 
-    def _shifted(self, last: np.ndarray, rows: np.ndarray, handles: np.ndarray) -> torch.Tensor:
+    def _shifted(self, last: np.ndarray, rows: np.ndarray, handles: np.ndarray) -> Rows:
         """Return frames [n, n_stack + 1, ...]: the stacks at `last` and the frame after each."""
         following = last + self.n_envs
         following -= self.n_rows * (following >= self.n_rows)
         index = np.concatenate((self._frame_indices(last), following[:, None]), axis=1)
         frames = self.columns.gather(index.reshape(-1))
-        frames = frames.view(len(last), self.n_stack + 1, *frames.shape[1:])
+        frames = frames.reshape(len(last), self.n_stack + 1, *frames.shape[1:])
         if len(rows):
-            frames[torch.from_numpy(rows).to(frames.device), -1] = self.finals.gather(handles)
+            frames[rows, -1] = self.finals.gather(handles)
         if len(self.older):
             self._fill_older(frames, last)
         return frames
