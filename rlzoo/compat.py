@@ -36,6 +36,7 @@ from rlzoo.compat_names import (
     COMMANDS,
     FUNCTIONS,
     INSTEAD,
+    LIBRARIES,
     POLICY_FAMILIES,
     RECURRENT_NAMES,
     SPECIAL,
@@ -48,6 +49,7 @@ VARIABLE = "RLZOO_COMPAT"  # environment variable with the packages that are ali
 SCRIPT_VARIABLE = "RLZOO_COMPAT_SCRIPT"  # the script that `python -m rlzoo.compat` runs
 STDIN = "-"  # instead of a script: the standard input
 PACKAGE_VARIABLE = "RLZOO_COMPAT_PACKAGE"  # the package that it is in
+USUAL = ("Figure", "Image", "Video")  # of the logger; Matplotlib and Pillow have such classes, too
 VERSION = "2.9.2"  # of the packages whose interface is offered
 
 
@@ -255,6 +257,8 @@ def _resolve(module: str, name: str) -> Any:
     if target is not None:
         source, _, attribute = target.partition(":")
         return getattr(importlib.import_module(source), attribute)
+    if name in LIBRARIES:
+        return importlib.import_module(LIBRARIES[name])
     if name in INSTEAD:
         return functools.partial(_refuse, name)
     try:
@@ -264,13 +268,16 @@ def _resolve(module: str, name: str) -> Any:
 
 
 def star_names(module: str) -> list[str]:
-    """Return what `from MODULE import *` gives, in modules without an own list every class of rlzoo."""
+    """Return what `from MODULE import *` gives.
+
+    In modules without an own list that is every class of rlzoo but those with names of other libraries.
+    """
     import rlzoo
 
     if module in STAR:
         return STAR[module].split()
     of_zoo, functions = module.startswith("rl_zoo3."), FUNCTIONS.split()
-    names = [name for name in rlzoo.__all__ if not name.startswith("__")]
+    names = [name for name in rlzoo.__all__ if not name.startswith("__") and name not in USUAL]
     return [name for name in names if of_zoo or name in functions or name[0].isupper()]
 
 

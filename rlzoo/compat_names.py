@@ -46,7 +46,119 @@ STAR = {
     "huggingface_sb3": "EnvironmentName ModelName ModelRepoId load_from_hub package_to_hub push_to_hub",
 }
 
-# Functions that it gives besides classes, from any submodule of stable-baselines3 and sb3-contrib.
+STAR |= {
+    f"stable_baselines3.common.{module}": names
+    for module, names in {
+        "atari_wrappers": """
+            AtariResetReturn AtariStepReturn AtariWrapper ClipRewardEnv EpisodicLifeEnv FireResetEnv
+            MaxAndSkipEnv NoopResetEnv StickyActionEnv WarpFrame gym np spaces
+            """,
+        "base_class": """
+            ActionNoise BaseAlgorithm BaseCallback BasePolicy CallbackList check_for_correct_spaces
+            check_for_nested_spaces ConvertCallback DummyVecEnv FloatSchedule get_device get_system_info
+            GymEnv is_image_space is_image_space_channels_first is_vecenv_wrapped is_wrapped
+            load_from_zip_file Logger MaybeCallback Monitor ProgressBarCallback save_to_zip_file Schedule
+            set_random_seed TensorDict unwrap_vec_normalize update_learning_rate VecEnv VecNormalize
+            VecTransposeImage gym np spaces th time warnings
+            """,
+        "buffers": """
+            BaseBuffer DictReplayBuffer DictReplayBufferSamples DictRolloutBuffer DictRolloutBufferSamples
+            get_action_dim get_device get_obs_shape NStepReplayBuffer ReplayBuffer ReplayBufferSamples
+            RolloutBuffer RolloutBufferSamples VecNormalize np spaces th warnings
+            """,
+        "callbacks": """
+            BaseCallback CallbackList CheckpointCallback ConvertCallback DummyVecEnv EvalCallback
+            evaluate_policy EventCallback EveryNTimesteps LogEveryNTimesteps Logger ProgressBarCallback
+            StopTrainingOnMaxEpisodes StopTrainingOnNoModelImprovement StopTrainingOnRewardThreshold
+            sync_envs_normalization VecEnv gym np os warnings
+            """,
+        "distributions": """
+            BernoulliDistribution CategoricalDistribution DiagGaussianDistribution
+            Distribution get_action_dim kl_divergence make_proba_distribution MultiCategoricalDistribution
+            SquashedDiagGaussianDistribution StateDependentNoiseDistribution sum_independent_dims
+            TanhBijector nn np spaces th
+            """,
+        "env_checker": """
+            check_env check_for_nested_spaces DummyVecEnv is_image_space_channels_first VecCheckNan gym np
+            spaces warnings
+            """,
+        "env_util": """
+            AtariWrapper DummyVecEnv is_wrapped make_atari_env make_vec_env Monitor SubprocVecEnv
+            unwrap_wrapper VecEnv gym os
+            """,
+        "evaluation": "DummyVecEnv evaluate_policy is_vecenv_wrapped VecEnv VecMonitor gym np warnings",
+        "logger": """
+            configure CSVOutputFormat DEBUG DISABLED ERROR Figure filter_excluded_keys
+            FormatUnsupportedError HParam HumanOutputFormat Image INFO JSONOutputFormat KVWriter Logger
+            make_output_format SeqWriter TensorBoardOutputFormat Video WARN np os th warnings
+            """,
+        "monitor": "get_monitor_files load_results Monitor ResultsWriter",
+        "noise": "ActionNoise NormalActionNoise OrnsteinUhlenbeckActionNoise VectorizedActionNoise np",
+        "policies": """
+            ActorCriticCnnPolicy ActorCriticPolicy BaseFeaturesExtractor BaseModel BasePolicy
+            BernoulliDistribution CategoricalDistribution CombinedExtractor ContinuousCritic create_mlp
+            DiagGaussianDistribution Distribution FlattenExtractor get_action_dim get_device
+            is_image_space is_vectorized_observation make_proba_distribution maybe_transpose MlpExtractor
+            MultiCategoricalDistribution MultiInputActorCriticPolicy NatureCNN obs_as_tensor
+            preprocess_obs PyTorchObs Schedule StateDependentNoiseDistribution nn np spaces th warnings
+            """,
+        "preprocessing": """
+            check_for_nested_spaces get_action_dim get_flattened_obs_dim get_obs_shape is_image_space
+            is_image_space_channels_first maybe_transpose preprocess_obs F np spaces th warnings
+            """,
+        "results_plotter": """
+            EPISODES_WINDOW load_results plot_curves plot_results POSSIBLE_X_AXES rolling_window ts2xy
+            window_func X_EPISODES X_TIMESTEPS X_WALLTIME np
+            """,
+        "running_mean_std": "RunningMeanStd np",
+        "save_util": """
+            get_device get_system_info load_from_pkl load_from_zip_file open_path save_to_pkl
+            save_to_zip_file TensorDict os th warnings
+            """,
+        "torch_layers": """
+            BaseFeaturesExtractor CombinedExtractor create_mlp FlattenExtractor get_actor_critic_arch
+            get_device get_flattened_obs_dim is_image_space MlpExtractor NatureCNN TensorDict gym nn
+            spaces th
+            """,
+        "type_aliases": """
+            AtariResetReturn AtariStepReturn DictReplayBufferSamples DictRolloutBufferSamples GymEnv
+            GymObs GymResetReturn GymStepReturn MaybeCallback OptimizerStateDict PolicyPredictor
+            PyTorchObs ReplayBufferSamples RolloutBufferSamples RolloutReturn Schedule TensorDict
+            TrainFreq TrainFrequencyUnit gym np th
+            """,
+        "utils": """
+            check_for_correct_spaces check_shape_equal configure configure_logger constant_fn
+            ConstantSchedule explained_variance FloatSchedule get_device get_latest_run_id get_linear_fn
+            get_parameters_by_name get_schedule_fn get_system_info GymEnv is_vectorized_box_observation
+            is_vectorized_dict_observation is_vectorized_discrete_observation
+            is_vectorized_multibinary_observation is_vectorized_multidiscrete_observation
+            is_vectorized_observation LinearSchedule Logger obs_as_tensor polyak_update safe_mean Schedule
+            set_random_seed should_collect_more_steps TensorDict TrainFreq TrainFrequencyUnit
+            update_learning_rate zip_strict gym np os spaces th warnings
+            """,
+        "vec_env": """
+            CloudpickleWrapper DummyVecEnv is_vecenv_wrapped StackedObservations SubprocVecEnv
+            sync_envs_normalization unwrap_vec_normalize unwrap_vec_wrapper VecCheckNan VecEnv
+            VecEnvWrapper VecExtractDictObs VecFrameStack VecMonitor VecNormalize VecTransposeImage
+            VecVideoRecorder
+            """,
+    }.items()
+}
+
+# Modules that it gives where those of stable-baselines3 import them under these names.
+LIBRARIES = {
+    "F": "torch.nn.functional",
+    "gym": "gymnasium",
+    "nn": "torch.nn",
+    "np": "numpy",
+    "os": "os",
+    "spaces": "gymnasium.spaces",
+    "th": "torch",
+    "time": "time",
+    "warnings": "warnings",
+}
+
+# Functions that it gives besides classes, from any other submodule of stable-baselines3 and sb3-contrib.
 FUNCTIONS = """
     check_env check_for_correct_spaces check_for_nested_spaces check_shape_equal configure configure_logger
     conjugate_gradient_solver constant_fn copy_obs_dict create_mlp dict_to_obs evaluate_policy

@@ -98,8 +98,19 @@ def test_star_imports_give_what_the_package_has(aliases, module, names):
 
 def test_star_imports_of_submodules_give_no_commands(aliases):
     found: dict[str, object] = {}
-    exec("from stable_baselines3.common.utils import *", found)
+    exec("from stable_baselines3.common.on_policy_algorithm import *", found)
     assert {"set_random_seed", "PPO"} <= found.keys() and not {"train", "enjoy", "plots"} & found.keys()
+
+
+def test_star_imports_leave_names_of_others_alone(aliases):
+    from stable_baselines3.sac.policies import Actor
+
+    of_scripts = {"Image": object(), "Figure": object(), "Actor": Actor}
+    found = dict(of_scripts)
+    for module in ("common.vec_env", "common.callbacks", "common.utils", "common.policies", "sac.policies"):
+        exec(f"from stable_baselines3.{module} import *", found)
+    assert all(found[name] is value for name, value in of_scripts.items())
+    assert (found["np"].__name__, found["th"].__name__) == ("numpy", "torch")
 
 
 @pytest.mark.parametrize("module", ["stable_baselines3.sac", "sb3_contrib.tqc", "sb3_contrib.crossq"])

@@ -156,6 +156,11 @@ class ARS(Algorithm):
     def state(self) -> dict[str, Any]:
         return {"policy": self.policy}
 
+    @property
+    def weights(self) -> torch.Tensor:
+        """All parameters of the policy, [n_parameters]."""
+        return self.flat.vector.detach()
+
     def learn(  # type: ignore[override]
         self,
         total_timesteps: int,

@@ -9,9 +9,12 @@ one cannot be constructed, since it would train as if it overrode nothing.
 
 from __future__ import annotations
 
+import functools
+import itertools
+import operator
 import weakref
-from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -29,7 +32,6 @@ UNCALLED_METHODS: Mapping[str, str] = {
     "_on_step": "a callback's _on_step(), or train()",
     "_sample_action": "act(inputs), or explore(obs) of off-policy algorithms",
     "_store_transition": "add_step() of a class for replay_buffer_class",
-    "_get_torch_save_params": "state(), which names the modules, optimisers and tensors of a file",
     "_update_info_buffer": "a callback, which sees the infos of each step",
     "_dump_logs": "dump_logs(), or rollout_metrics(), which adds to what is logged",
     "_update_current_progress_remaining": "a schedule, which is a function of the progress remaining",
@@ -49,6 +51,21 @@ def _has_own(cls: type, name: str) -> bool:
     return any(name in vars(base) for base in cls.__mro__ if is_own(base))
 
 
+def _with_named_parts(state: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
+    """Return a `state` that also has what `_get_torch_save_params` names."""
+
+    @functools.wraps(state)
+    def with_named_parts(self: Any) -> dict[str, Any]:
+        parts = state(self)
+        for name in itertools.chain(*self._get_torch_save_params()):
+            part = operator.attrgetter(name)(self)
+            if not any(part is known for known in parts.values()):
+                parts[name] = part
+        return parts
+
+    return with_named_parts
+
+
 class Overridable(Agent):
     """An agent whose `train` a subclass may override, with what that finds in stable-baselines3."""
 
@@ -58,9 +75,9 @@ class Overridable(Agent):
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
+        if not (cls.saves_attributes or is_own(cls._get_torch_save_params)):
+            cls.state = _with_named_parts(cls.state)  # type: ignore[assignment, method-assign]
         uncalled = dict(UNCALLED_METHODS)
-        if cls.saves_attributes:
-            del uncalled["_get_torch_save_params"]
         collection = [name for name in COLLECTION_METHODS if _has_own(cls, name)]
         cls.overrides_collection = not all(is_own(getattr(cls, name)) for name in collection)
         if cls.overrides_collection and is_own(cls.loop):

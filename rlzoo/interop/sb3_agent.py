@@ -219,7 +219,7 @@ _SIGNS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("target_entropy", "target_update_interval"), "SAC"),
     (("exploration_fraction", "target_update_interval"), "DQN"),
     (("cg_max_steps", "line_search_max_iter"), "TRPO"),
-    (("clip_range", "n_epochs"), "PPO"),
+    (("n_epochs", "batch_size"), "PPO"),
     (("gae_lambda", "vf_coef"), "A2C"),
 )
 """Attributes that identify an algorithm; the first matching row counts."""

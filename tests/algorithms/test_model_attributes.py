@@ -38,6 +38,11 @@ from rlzoo.training.save_files import load_from_zip_file
 SMALL = {"policy_kwargs": {"net_arch": [8]}}
 
 
+def test_weights_of_ars_are_one_vector():
+    model = ARS("LinearPolicy", "CartPole-v1", n_delta=1).learn(50)
+    assert torch.equal(model.weights, torch.nn.utils.parameters_to_vector(model.policy.parameters()))
+
+
 def test_learned_entropy_coefficient_is_readable():
     model = SAC("MlpPolicy", "Pendulum-v1", learning_starts=10, **SMALL)
     before = model.log_ent_coef.detach().clone()

@@ -330,3 +330,31 @@ def test_a_hook_for_schedules_finds_those_of_the_hyperparameters():
             self.schedules["learning_rate"] = lambda progress: full(progress) / 2
 
     assert Halved("MlpPolicy", "CartPole-v1", learning_rate=0.1).lr_schedule(1.0) == 0.05
+
+
+class Curious(PPO):
+    """PPO with a network of its own that files hold, too."""
+
+    def _setup_model(self):
+        super()._setup_model()
+        self.predictor, self.mean = torch.nn.Linear(4, 2), torch.zeros(2)
+        self.predictor_optimizer = torch.optim.Adam(self.predictor.parameters())
+
+    def _get_torch_save_params(self):
+        parts, tensors = super()._get_torch_save_params()
+        return [*parts, "policy.optimizer", "predictor", "predictor_optimizer"], [*tensors, "mean"]
+
+    def train(self):
+        super().train()
+        self.predictor(torch.ones(4)).sum().backward()
+        self.predictor_optimizer.step()
+        self.mean += 1
+
+
+def test_files_hold_what_a_subclass_names(tmp_path):
+    model = Curious("MlpPolicy", "CartPole-v1", n_steps=16, batch_size=16, policy_kwargs=SMALL).learn(32)
+    model.save(tmp_path / "model")
+    loaded = Curious.load(tmp_path / "model")
+    assert torch.equal(loaded.predictor.weight, model.predictor.weight)
+    assert loaded.mean.tolist() == [2, 2] and len(loaded.predictor_optimizer.state) == 2
+    assert sorted(model.state()) == ["mean", "policy", "policy.optimizer", "predictor", "predictor_optimizer"]

@@ -25,6 +25,7 @@ from rlzoo.envs.examples.toy_invalid_actions import (
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.envs.vec_env.subproc import SubprocVecEnv
 from rlzoo.evaluation.evaluate import evaluate_policy
+from rlzoo.metrics.logger import configure
 from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
 
 SMALL: dict[str, Any] = {"n_steps": 32, "batch_size": 32, "n_epochs": 2, "seed": 0, "device": "cpu"}
@@ -33,6 +34,13 @@ SPACES = {
     "multi_discrete": lambda: InvalidActionEnvMultiDiscrete(dims=[3, 4], n_invalid_actions=4),
     "multi_binary": lambda: InvalidActionEnvMultiBinary(dims=4, n_invalid_actions=3),
 }
+
+
+def test_learn_logs_each_rollout(tmp_path: Path) -> None:
+    model = MaskablePPO("MlpPolicy", DummyVecEnv([SPACES["discrete"]]), **SMALL)
+    model.set_logger(configure(tmp_path, ["csv"]))
+    model.learn(96)
+    assert len((tmp_path / "progress.csv").read_text().splitlines()) == 4  # with the line of names
 
 
 def is_allowed(action: Any, masks: np.ndarray, space: spaces.Space[Any]) -> bool:

@@ -354,6 +354,22 @@ def test_sizes():
     drive(envs, replay, NaiveReplay(3), 10)
 
 
+@pytest.mark.parametrize("space, n_stack", [(VECTOR, 1), (DICT, 1), (FRAME, 4)])
+def test_episodes_go_on_after_a_reset(space, n_stack):
+    envs = RandomEnvs(space, 3, 0, n_stack=n_stack)
+    replay, naive = make(envs, 12, 1)
+    drive(envs, replay, naive, 20, restart=0)
+    obs = replay.obs.current(replay.head)
+    replay.reset()
+    again = NaiveReplay(12)
+    again.start(obs)
+    for _ in range(6):
+        actions, result = envs.actions(), envs.step()
+        replay.add_step(actions, result)
+        again.add(actions, result)
+    assert_same(replay, again)
+
+
 def test_a_million_atari_transitions_need_less_than_8_gb():
     image = spaces.Box(0, 255, (4, 84, 84), np.uint8)
     arguments = (image, spaces.Discrete(6))

@@ -126,6 +126,18 @@ def test_optimizer_of_another_layout_starts_fresh_and_says_so(tmp_path: Path) ->
     assert not model.policy.optimizer.state
 
 
+def test_momentum_of_sgd_goes_on(tmp_path: Path) -> None:
+    state = torch.load(member(NEW / "ppo_box.zip", "policy.optimizer.pth"), weights_only=True)
+    entries = {index: {"momentum_buffer": entry["exp_avg"]} for index, entry in state["state"].items()}
+    path = changed(NEW / "ppo_box.zip", tmp_path, {"policy.optimizer.pth": {**state, "state": entries}})
+    sgd = {"optimizer_class": torch.optim.SGD, "optimizer_kwargs": {"momentum": 0.9}}
+    model = load(path, policy_kwargs={"net_arch": [6], **sgd})
+    (momentum,) = model.policy.optimizer.state.values()
+    wanted = torch.cat([entry["momentum_buffer"].flatten() for entry in entries.values()])
+    assert momentum.keys() == {"momentum_buffer"}
+    assert torch.equal(momentum["momentum_buffer"].flatten(), wanted)
+
+
 @pytest.mark.parametrize("name", ["ppo_box", "dqn_mlp", "td3_mlp"])
 def test_parameters_of_a_file_are_set(name: str) -> None:
     theirs = load(NEW / f"{name}.zip")
@@ -297,6 +309,11 @@ def test_file_of_another_algorithm_is_named() -> None:
     assert isinstance(rlzoo.TD3.load(NEW / "ddpg_mlp.zip"), rlzoo.TD3)  # DDPG is a TD3 there
     mine = type("Mine", (rlzoo.PPO,), {"__module__": "my_code"})
     assert isinstance(mine.load(NEW / "ppo_mlp.zip"), mine)
+
+
+def test_file_without_a_schedule_is_still_ppo(tmp_path: Path) -> None:
+    path = changed(NEW / "ppo_mlp.zip", tmp_path, {"data": {"clip_range": None}})  # saved with `exclude`
+    assert isinstance(rlzoo.PPO.load(path), rlzoo.PPO)
 
 
 def test_unreadable_space_comes_from_elsewhere(tmp_path: Path) -> None:

@@ -190,11 +190,11 @@ def _laid_out(
     :param listed: our name of each parameter, and its value
     """
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    steps = {float(entry["step"]) for entry in entries.values()}
+    steps = {float(entry["step"]) if "step" in entry else None for entry in entries.values()}
     if len(steps) != 1:
         raise CheckpointError("its parameters have taken different numbers of steps")
-    first = next(iter(entries.values()))
-    made: list[dict[str, Any]] = [{"step": torch.tensor(min(steps))} for _ in parameters]
+    first, (step,) = next(iter(entries.values())), steps  # SGD counts no steps
+    made: list[dict[str, Any]] = [{} if step is None else {"step": torch.tensor(step)} for _ in parameters]
     for kind, example in first.items():
         if kind == "step" or not isinstance(example, torch.Tensor):
             continue
@@ -212,6 +212,5 @@ def _laid_out(
 
 
 def _plain_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state of one parameter with its step count as a tensor, as in current PyTorch."""
-    steps = torch.tensor(float(entry["step"]))
-    return {**entry, "step": steps}
+    """Return the state of one parameter with its step count, where it has one, as a tensor."""
+    return {**entry, **{key: torch.tensor(float(entry[key])) for key in ("step",) if key in entry}}

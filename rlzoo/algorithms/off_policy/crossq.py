@@ -23,7 +23,7 @@ normalisation, in the actor, too, as in the authors' code.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 
@@ -142,6 +142,7 @@ class CrossQ(ActorCriticAlgorithm):
     config: CrossQConfig
     policy: CrossQPolicy
     policy_family = "crossq"
+    tau: ClassVar[float] = 1.0  # for scripts that read it; there are no target networks
 
     def update(self, batch: ReplayBatch, counters: Counters) -> Metrics:
         learning_rate = self.set_learning_rates(counters)

@@ -91,7 +91,7 @@ class MaskablePPO(PPO):
         self: Self,
         total_timesteps: int,
         callback: Any = None,
-        log_interval: int | None = None,
+        log_interval: int | None = -1,
         tb_log_name: str | None = None,
         reset_num_timesteps: bool = True,
         use_masking: bool = True,

@@ -186,11 +186,13 @@ class ReplayBuffer(ReplayArrays):
         """Set another environment; called only if `needs_env`."""
 
     def reset(self) -> None:
-        """Clear the buffer without freeing its memory."""
+        """Clear the buffer without freeing its memory; episodes in progress go on from where they are."""
+        current = map_obs(np.array, self.obs.current(self.head)) if self.started else None
         self.head = self.laps = self._size = 0
-        self.started = False
         self._mirrors.clear()
         self.obs.clear()
+        if current is not None:
+            self.start(current)
 
     def resize(self, head: int, size: int) -> None:
         """Set the position and the number of stored steps, for a caller that fills the columns."""
