@@ -19,7 +19,7 @@ import torch
 from rlzoo.benchmark.finished import is_unfinished, row_key, row_name, training_seconds
 from rlzoo.benchmark.scores import CHOSEN_BY, SCORE, Score, digest, files_named, read_score_file, write_score
 from rlzoo.config.benchmark import EPISODES, HELD_OUT, Row, experts_of
-from rlzoo.config.hyperparams import lookup, plays_stochastically
+from rlzoo.config.hyperparams import plays_stochastically
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed, UserError, show_warning
 from rlzoo.core.runtime import set_random_seed, utc_now, versions
@@ -29,8 +29,8 @@ from rlzoo.experiment.factories import build_evaluation_env, load_model
 from rlzoo.experiment.resolve import resolve_config
 from rlzoo.processes.safe_path import restore_path_setting, safe_path_in_children
 from rlzoo.processes.workers import end_with_parent
-from rlzoo.runs.run_folder import config_path, model_path, read_run, refuse_links
-from rlzoo.training.checkpoint import read_checkpoint
+from rlzoo.runs.run_folder import model_path, read_hyperparams, read_run, refuse_links
+from rlzoo.training.checkpoint import ForeignCheckpoint, Json, read_checkpoint
 
 N_ENVS = 10
 """Environments that an agent plays in side by side; with another number it plays other episodes."""
@@ -55,10 +55,10 @@ def score_run(folder: Path, episodes: int = EPISODES, evaluation_seed: int = HEL
     :raises RunFailed: the returns are no numbers, or the model file was written again meanwhile
     """
     refuse_links(folder)
-    run = read_run(folder)
+    run = read_run(folder, or_zoo=True)
     import_packages_of(str(folder), run.gym_packages, run.env_id)
     ensure_registered(run.env_id)
-    hyperparams = lookup(run.algo, run.env_id, str(config_path(folder, run.env_id))).values
+    hyperparams = read_hyperparams(folder, run.algo, run.env_id)
     resolved = resolve_config(run.algo, hyperparams, trusted=False)
     file, seconds = model_path(folder, run.env_id), training_seconds(folder)
     sha256 = digest(file)
@@ -72,7 +72,7 @@ def score_run(folder: Path, episodes: int = EPISODES, evaluation_seed: int = HEL
         env.close()
     if not all(map(math.isfinite, played.returns)):
         raise RunFailed(f"{run.env_id} gives returns that are no finite numbers")
-    origin, known = read_checkpoint(file).metadata, kept_score(folder, run)
+    origin, known = _origin(file), kept_score(folder, run)
     if digest(file) != sha256:
         raise RunFailed(f"{file} has changed while it was played")
     return Score(
@@ -112,7 +112,7 @@ def find_agents(place: Path, rows: Iterable[Row] | None = None) -> list[Path]:
     found = []
     for folder in dict.fromkeys(path.parents[1] for path in files_named("args.yml", place)):
         try:
-            run = read_run(folder)
+            run = read_run(folder, or_zoo=True)
             key = row_key(folder, run)
         except UserError:
             found.append(folder)
@@ -146,7 +146,7 @@ def score_all(
     waiting: dict[Path, int] = {}
     for folder in folders:
         try:
-            run = read_run(folder)
+            run = read_run(folder, or_zoo=True)
             key = row_key(folder, run)
         except UserError as error:
             yield Scored(folder, None, problem=str(error))
@@ -191,6 +191,14 @@ def score_of(file: Path, run: RunConfig, sha256: str) -> Score | None:
     scores = read_score_file(file) if file.is_file() else []
     wanted = (run.algo, run.env_id, run.seed, sha256)
     return next((s for s in scores if (s.algo, s.env_id, s.seed, s.sha256) == wanted), None)
+
+
+def _origin(file: Path) -> Json:
+    """Return what an agent says about its training; one of stable-baselines3 says nothing."""
+    try:
+        return read_checkpoint(file).metadata
+    except ForeignCheckpoint:
+        return {}
 
 
 def _score_file(folder: Path, evaluation_seed: int) -> Path:

@@ -499,6 +499,13 @@ def _tuple(loader: Loader, node: yaml.SequenceNode) -> tuple[object, ...]:
     return tuple(loader.construct_sequence(node, deep=True))
 
 
+def _name(loader: Loader, path: str, node: yaml.Node) -> Name:
+    """Return the class that `!!python/name:PATH ''` names, as if it were written by its dotted path."""
+    if not (isinstance(node, yaml.ScalarNode) and all(part.isidentifier() for part in path.split("."))):
+        raise yaml.MarkedYAMLError(problem=f"no class is named {path!r}", problem_mark=node.start_mark)
+    return Name(path)
+
+
 def _own_scalars(kind: type[Loader | _Dumper]) -> None:
     """Replace the rules by which a loader or dumper tells plain texts from numbers, dates and null."""
     replaced = ("int", "float", "timestamp")
@@ -521,3 +528,4 @@ Loader.yaml_constructors = {
 }  # and no bytes, dates or sets, which no hyperparameter is
 Loader.add_constructor("tag:yaml.org,2002:python/object/apply:collections.OrderedDict", _pairs)
 Loader.add_constructor("tag:yaml.org,2002:python/tuple", _tuple)
+Loader.add_multi_constructor("tag:yaml.org,2002:python/name:", _name)

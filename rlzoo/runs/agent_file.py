@@ -12,12 +12,13 @@ import gymnasium as gym
 from rlzoo.algorithms.agent.foreign import algorithm_of
 from rlzoo.config import catalog
 from rlzoo.config.hyperparams import lookup
-from rlzoo.config.run import BEST_MODEL, PlayConfig, checkpoint_steps, safe_name
-from rlzoo.config.values_as_text import read_yaml
+from rlzoo.config.run import BEST_MODEL, PlayConfig, RunConfig, checkpoint_steps, safe_name
+from rlzoo.config.values_as_text import merge, read_yaml
 from rlzoo.core.errors import UserError
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.envs.vec_wrappers.vec_normalize_pickle import SETTINGS, read_pickled_statistics
 from rlzoo.interop.sb3_agent import statistics_beside
+from rlzoo.runs.json_records import check_fields
 from rlzoo.training.checkpoint import ForeignCheckpoint, find_checkpoint, read_checkpoint
 
 ENV_KEYS = (
@@ -77,12 +78,33 @@ def hyperparams_beside(path: Path, algo: str, env_id: str) -> dict[str, object]:
     """Return what an agent outside of a run folder sees: of the config.yml beside it, else as the shipped
     hyperparameters for its environment have it, with the normalisation that the agent has statistics for."""
     if (file := beside(path, "config.yml")) is not None:
-        return lookup(algo, env_id, file).values
+        return with_zoo_env_kwargs(lookup(algo, env_id, file).values, beside(path, "args.yml"))
     try:
         shipped = lookup(algo, env_id).values
     except UserError:  # nothing is shipped for it: it sees what the environment shows
         shipped = {"policy": "MlpPolicy"}
     return {**{key: shipped[key] for key in ENV_KEYS if key in shipped}, **_normalization(path)}
+
+
+def is_of_zoo(arguments: object) -> bool:
+    """Return whether an args.yml is of RL Baselines3 Zoo, which calls the environment `env`."""
+    return isinstance(arguments, dict) and {"algo", "env"} <= arguments.keys() and "env_id" not in arguments
+
+
+def with_zoo_env_kwargs(values: dict[str, object], file: Path | None) -> dict[str, object]:
+    """Return the hyperparameters of a run with the `--env-kwargs` of RL Baselines3 Zoo.
+
+    There only the args.yml holds them. A config.yml of rlzoo holds its own: nothing is added to it.
+
+    :param file: the args.yml, if there is one
+    :raises UserError: it is damaged
+    """
+    arguments = read_yaml(file) if file is not None and file.is_file() else {}
+    if file is None or not is_of_zoo(arguments) or not arguments.get("env_kwargs"):
+        return values
+    given = check_fields(file, RunConfig, {"env_kwargs": arguments["env_kwargs"]})["env_kwargs"]
+    shown = {key: value for key, value in given.items() if key != "render_mode"}
+    return merge(values, {"env_kwargs": shown})
 
 
 def _normalization(path: Path) -> Mapping[str, object]:

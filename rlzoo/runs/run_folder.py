@@ -23,7 +23,7 @@ from rlzoo.core.runtime import git_commit, processor_name, versions
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.io.atomic import atomic_write
 from rlzoo.runs import pretrained_registry
-from rlzoo.runs.agent_file import hyperparams_beside
+from rlzoo.runs.agent_file import hyperparams_beside, is_of_zoo, with_zoo_env_kwargs
 from rlzoo.runs.json_records import check_fields
 from rlzoo.training.checkpoint import find_checkpoint, read_checkpoint
 
@@ -198,15 +198,20 @@ def refuse_links(folder: Path) -> None:
                 )
 
 
-def read_run(folder: Path) -> RunConfig:
+def read_run(folder: Path, or_zoo: bool = False) -> RunConfig:
     """Read the configuration that `describe` wrote.
 
+    :param or_zoo: also read that of RL Baselines3 Zoo: algorithm, environment, seed and `gym_packages`
     :raises UserError: the folder is not that of a run
     """
     found = sorted(folder.glob("*/args.yml"))
     if not found:
         raise UserError(f"{folder} is not the folder of a run: it has no <env>/args.yml")
     values = read_yaml(found[0])
+    if or_zoo and is_of_zoo(values):
+        known = {"algo": values["algo"], "env_id": values["env"]}
+        known |= {key: values[key] for key in ("seed", "gym_packages") if values.get(key) is not None}
+        return RunConfig(**check_fields(found[0], RunConfig, known))
     if not isinstance(values, dict) or not {"algo", "env_id"} <= values.keys():
         raise UserError(f"{found[0]} does not describe a run of rlzoo")
     return RunConfig(**check_fields(found[0], RunConfig, values))
@@ -262,8 +267,16 @@ def find_agent(config: PlayConfig) -> Agent:
         path = find_checkpoint(config.trained_agent)
         return Agent(path, hyperparams_beside(path, config.algo, config.env_id))
     folder = find_folder(config)
-    config_file = config_path(folder, config.env_id)
-    return Agent(_choose(folder, config), lookup(config.algo, config.env_id, config_file).values)
+    return Agent(_choose(folder, config), read_hyperparams(folder, config.algo, config.env_id))
+
+
+def read_hyperparams(folder: Path, algo: str, env_id: str) -> dict[str, object]:
+    """Read the hyperparameters of a run of rlzoo or RL Baselines3 Zoo.
+
+    :raises UserError: they cannot be read
+    """
+    file = config_path(folder, env_id)
+    return with_zoo_env_kwargs(lookup(algo, env_id, file).values, file.with_name("args.yml"))
 
 
 def find_folder(config: PlayConfig) -> Path:
@@ -316,6 +329,8 @@ def _run_of(root: Path, config: PlayConfig) -> Path | None:
         folder = root / config.algo
         return folder if model_path(folder, config.env_id).is_file() else None
     runs = names.find_runs(root, config.algo, config.env_id)
+    # Of one number, RL Baselines3 Zoo makes the run without a random id last.
+    runs.sort(key=lambda run: (run[0], run[1].name == names.run_name(config.env_id, run[0])))
     if config.exp_id > 0:
         return dict(runs).get(config.exp_id)
     return next((folder for _, folder in reversed(runs) if any(folder.glob("*.zip"))), None)

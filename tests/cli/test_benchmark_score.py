@@ -125,6 +125,25 @@ def test_duplicate_agents_fail_before_scoring(tmp_path, monkeypatch, capsys):
     assert "CartPole-v1_1 and logs/ppo/CartPole-v1_3 are both ppo on CartPole-v1" in capsys.readouterr().err
 
 
+def test_zoo_runs_with_one_seed_fail_before_scoring(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(scoring, "score_all", lambda *_: pytest.fail("they played"))
+    agents(Path("logs"), 0, 0)
+    for file in Path("logs").rglob("args.yml"):
+        file.write_text("{algo: ppo, env: CartPole-v1, seed: 0}")
+    assert main(["benchmark", "score", "logs", "--n-jobs", "1", "-o", "all.json"]) == 2
+    assert "are both ppo on CartPole-v1 with seed 0" in capsys.readouterr().err
+
+
+def test_steps_of_zoo_name_the_flag_for_episodes(results, capsys):
+    results.append(Scored(Path("a"), SCORE))
+    assert main(["benchmark", "score", "logs", "--n-jobs", "1", "--n-timesteps", "9"]) == 0
+    assert capsys.readouterr().err == (
+        "rlzoo: --n-timesteps is not needed: whole episodes are evaluated (--n-episodes N);"
+        " -n of rl_zoo3 counts steps\n"
+    )
+
+
 def test_an_agent_in_two_places_plays_once(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     played: list[Path] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlzoo.config.values_as_text import dump_yaml, key_lines, load_yaml, parse_value, read_yaml
+from rlzoo.config.values_as_text import Name, dump_yaml, key_lines, load_yaml, parse_value, read_yaml
 from rlzoo.core.errors import UserError
 
 
@@ -36,6 +36,8 @@ def test_the_tags_of_rl_zoo3_are_read_as_plain_values():
         "  - - train_freq\n    - !!python/tuple\n      - 1\n      - episode\n"
     )
     assert load_yaml(text, "f") == {"batch_size": 256, "train_freq": (1, "episode")}
+    text = "activation_fn: !!python/name:torch.nn.modules.activation.ReLU ''"
+    assert load_yaml(text, "f") == {"activation_fn": Name("torch.nn.modules.activation.ReLU")}
 
 
 @pytest.mark.parametrize(
@@ -99,6 +101,8 @@ def test_what_would_never_end_is_refused(text, message):
         "!!int 1" + ":1" * 200_000,
         "!!python/object/apply:collections.OrderedDict [5]",
         "? !!python/tuple [[a]]\n: 1",
+        "!!python/name:a-b ''",
+        "!!python/name:a.b [1]",
     ],
 )
 def test_tag_that_does_not_fit_its_value_is_one_line(text):

@@ -82,6 +82,77 @@ def test_a_described_run_is_read_back(tmp_path):
     assert "!!" not in config.read_text() + (config.parent / "args.yml").read_text()
 
 
+ZOO = """\
+!!python/object/apply:collections.OrderedDict
+- - - algo
+    - ppo
+  - - env
+    - E-v0
+  - - env_kwargs
+    - gravity: 1.5
+      render_mode: human
+  - - optimize_hyperparameters
+    - false
+  - - seed
+    - 1052611471
+"""
+
+
+def described_by(folder: Path, arguments: str, config: str = "{policy: MlpPolicy}") -> Path:
+    """A run folder with these files, and an agent."""
+    (folder / "E-v0").mkdir(parents=True)
+    (folder / "E-v0" / "args.yml").write_text(arguments)
+    (folder / "E-v0" / "config.yml").write_text(config)
+    save_agent(folder / "E-v0.zip", 1)
+    return folder
+
+
+def test_zoo_run_is_read_only_where_asked_for(tmp_path):
+    folder = described_by(tmp_path / "E-v0_1", ZOO)
+    run = run_folder.read_run(folder, or_zoo=True)
+    assert run == RunConfig(algo="ppo", env_id="E-v0", seed=1052611471)
+    with pytest.raises(UserError, match="does not describe a run of rlzoo"):
+        run_folder.read_run(folder)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("{algo: ppo, env: [a]}", "env_id must be a text"),
+        ("{algo: ppo, env: E-v0, seed: x}", "seed must be a whole number"),
+        ("{env: E-v0}", "does not describe"),
+        ("!!python/object/apply:os.system ['touch made']", "python/object/apply:os.system"),
+    ],
+)
+def test_damaged_zoo_arguments_are_a_users_mistake(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    folder = described_by(tmp_path / "E-v0_1", arguments)
+    with pytest.raises(UserError, match=message):
+        run_folder.read_run(folder, or_zoo=True)
+    assert not Path("made").exists()
+
+
+@pytest.mark.parametrize("flag", ["folder", "trained_agent"])
+def test_zoo_agent_plays_with_its_env_kwargs(tmp_path, flag):
+    run = described_by(tmp_path / "ppo" / "E-v0_1", ZOO, "{policy: P, env_kwargs: 'dict(mass=2, gravity=9)'}")
+    place = {"folder": tmp_path, "trained_agent": run / "E-v0.zip"}[flag]
+    agent = run_folder.find_agent(PlayConfig(algo="ppo", env_id="E-v0", **{flag: str(place)}))
+    assert agent.hyperparams == {"policy": "P", "env_kwargs": {"mass": 2, "gravity": 1.5}}
+
+
+def test_zoo_env_kwargs_that_are_no_dictionary(tmp_path):
+    run = described_by(tmp_path / "ppo" / "E-v0_1", "{algo: ppo, env: E-v0, env_kwargs: [1]}")
+    with pytest.raises(UserError, match="env_kwargs must be a dictionary"):
+        run_folder.read_hyperparams(run, "ppo", "E-v0")
+
+
+def test_own_run_plays_as_its_config_file_says(tmp_path):
+    arguments = "{algo: ppo, env_id: E-v0, env_kwargs: {gravity: 1}}"
+    folder = described_by(tmp_path / "E-v0_1", arguments, "{policy: P, env_kwargs: {gravity: 2}}")
+    found = run_folder.read_hyperparams(folder, "ppo", "E-v0")
+    assert found == {"policy": "P", "env_kwargs": {"gravity": 2}}
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [(None, "not the folder of a run"), ("[1]", "describe"), ("algo: ppo\nenv_id: x\nsed: 3", "'seed'")],
@@ -176,6 +247,26 @@ def test_the_agent_that_was_asked_for(logs, choice, expected):
     agent = run_folder.find_agent(PlayConfig(algo="ppo", env_id="E-v0", folder=str(logs), **choice))
     assert agent.path == logs / "ppo" / expected
     assert agent.hyperparams["gamma"] == (0.1 if "_1/" in expected else 0.2)
+
+
+FIRST, SECOND = "0f6b3f2a-0000-4000-8000-000000000001", "f06b3f2a-0000-4000-8000-000000000002"
+
+
+@pytest.mark.parametrize(
+    ("there", "exp_id", "expected"),
+    [
+        (["1", f"1_{FIRST}"], 1, "1"),
+        (["1", f"1_{FIRST}"], 0, "1"),
+        ([f"1_{FIRST}", f"1_{SECOND}", "2"], 1, f"1_{SECOND}"),
+        (["1", f"2_{FIRST}"], 0, f"2_{FIRST}"),
+        (["9", "10"], 0, "10"),
+    ],
+)
+def test_exp_id_prefers_the_folder_without_a_random_id(tmp_path, there, exp_id, expected):
+    for name in there:
+        described_by(tmp_path / "ppo" / f"E-v0_{name}", "{algo: ppo, env_id: E-v0}")
+    config = PlayConfig(algo="ppo", env_id="E-v0", folder=str(tmp_path), exp_id=exp_id)
+    assert run_folder.find_folder(config).name == f"E-v0_{expected}"
 
 
 @pytest.mark.parametrize(

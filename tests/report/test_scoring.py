@@ -21,6 +21,7 @@ from rlzoo.config.benchmark import HELD_OUT, SELECTION, Expert, Row
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.evaluation.evaluate import Episodes, play_episodes
+from rlzoo.experiment.import_run import ImportConfig, import_runs
 from rlzoo.experiment.training_run import train
 from rlzoo.io.trust import trust
 from rlzoo.runs.run_folder import read_run
@@ -67,6 +68,45 @@ def test_a_score_says_who_played_what(agent: Path) -> None:
     assert score.training_seconds == 2.5
     assert score.sha256 == digest(agent / "CartPole-v1.zip")
     assert score.trained_with["versions"]["rlzoo"]
+
+
+@pytest.fixture
+def zoo_run(tmp_path: Path) -> Path:
+    """A run folder as RL Baselines3 Zoo writes it, of an agent with running statistics."""
+    folder = tmp_path / "zoo" / "ppo" / "Pendulum-v1_1"
+    (folder / "Pendulum-v1").mkdir(parents=True)
+    files = Path(__file__).parents[1] / "interop" / "sb3_files" / "2.9.2"
+    shutil.copyfile(files / "ppo_normalized.zip", folder / "Pendulum-v1.zip")
+    statistics = folder / "Pendulum-v1" / "vecnormalize.pkl"
+    shutil.copyfile(files / "ppo_normalized_vecnormalize.pkl", statistics)
+    (folder / "Pendulum-v1" / "config.yml").write_text(
+        "!!python/object/apply:collections.OrderedDict\n- - - n_envs\n    - 1\n  - - n_timesteps\n    - 64\n"
+        "  - - normalize\n    - true\n  - - policy\n    - MlpPolicy\n"
+        "  - - policy_kwargs\n    - dict(net_arch=[6])\n"
+    )
+    (folder / "Pendulum-v1" / "args.yml").write_text(
+        "!!python/object/apply:collections.OrderedDict\n- - - algo\n    - ppo\n  - - env\n    - Pendulum-v1\n"
+        "  - - env_kwargs\n    - g: 1.0\n  - - gym_packages\n    - []\n  - - seed\n    - 7\n"
+        "  - - study_name\n    - null\n"
+    )
+    return folder
+
+
+def test_zoo_run_scores_as_the_imported_one(zoo_run: Path, tmp_path: Path) -> None:
+    assert find_agents(tmp_path) == [zoo_run]
+    score = score_run(zoo_run, episodes=2)
+    assert (score.algo, score.env_id, score.seed, score.n_timesteps) == ("ppo", "Pendulum-v1", 7, 64)
+    assert set(score.trained_with.values()) == {None} and score.training_seconds is None
+    (imported,) = import_runs(ImportConfig(source=str(zoo_run), output=str(tmp_path / "logs")))
+    assert score.mean == score_run(imported, episodes=2).mean
+    (zoo_run / "Pendulum-v1" / "args.yml").write_text("{algo: ppo, env: Pendulum-v1, seed: 7}")
+    assert score.mean != score_run(zoo_run, episodes=2).mean  # with the usual gravity
+
+
+def test_zoo_score_is_kept(zoo_run: Path) -> None:
+    write_score(zoo_run / SCORE, score_run(zoo_run, episodes=1))
+    (result,) = score_all([zoo_run], episodes=1)
+    assert result.cached and result.score is not None and result.score.seed == 7
 
 
 def test_a_score_is_the_same_every_time(agent: Path) -> None:

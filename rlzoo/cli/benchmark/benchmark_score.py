@@ -74,7 +74,7 @@ def add_zoo_flags(parser: argparse.ArgumentParser) -> None:
     )
     zoo.add_argument("--test-mode", action="store_true", help="evaluate only one agent")
     for flag, reason in {
-        "--n-timesteps": "whole episodes are evaluated (-n EPISODES)",
+        "--n-timesteps": "whole episodes are evaluated (--n-episodes N); -n of rl_zoo3 counts steps",
         "--n-envs": "the score determines the number of environments",
         "--seed": "a score always uses the same seeds",
         "--num-threads": "each agent has one thread (--n-jobs)",
@@ -144,7 +144,7 @@ def check_distinct(folders: list[Path]) -> Collection[tuple[str, str, int]]:
     known: dict[tuple[str, str, int], Path] = {}
     for folder in folders:
         try:
-            run = read_run(folder)
+            run = read_run(folder, or_zoo=True)
             key = row_key(folder, run)
         except UserError:
             continue  # reported when it is evaluated
