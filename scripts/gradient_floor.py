@@ -4,8 +4,8 @@
 
 The products of a step (batch 256, two hidden layers of 256, 17 observations, 6 actions as in HalfCheetah-v5)
 are counted; the floor is their floating-point operations at the rate of one large product on these threads.
-The second floor runs products of the very shapes, one after the other, and nothing else. Each product has matrices
-of its own there, whereas those of a step share theirs, which keeps more of them in the cache.
+The second floor runs products of the very shapes, one after the other, and nothing else. Each product has
+matrices of its own there, whereas those of a step share theirs, which keeps more of them in the cache.
 """
 
 from __future__ import annotations

@@ -30,9 +30,14 @@ class Distribution:
 
     `proba_distribution` sets the parameters of the object and returns it. Copy it (`copy.copy`) to keep it
     beyond the next call; `ActorCriticPolicy.get_distribution` returns a copy.
+
+    `distribution` is the distribution as one of `torch.distributions` (a list of them for a MultiDiscrete),
+    before a tanh; its `log_prob` and `entropy` are per dimension. When a script assigns one, the classes here
+    take over its parameters, and direct subclasses store it.
     """
 
     __slots__ = ()
+    distribution: torch.distributions.Distribution | Sequence[torch.distributions.Distribution]
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Copy the parameters of the last batch without their gradients, as `copy.deepcopy` has to."""
@@ -51,14 +56,6 @@ class Distribution:
 
     def proba_distribution(self, *params: Any, **named_params: Any) -> Self:
         """Set the parameters of a batch; return the distribution itself."""
-        raise NotImplementedError
-
-    @property
-    def distribution(self) -> torch.distributions.Distribution | Sequence[torch.distributions.Distribution]:
-        """The distribution as one of `torch.distributions` (a list of them for a MultiDiscrete).
-
-        Its `log_prob` and `entropy` are per dimension, and it is the distribution before a tanh.
-        """
         raise NotImplementedError
 
     @property
@@ -179,6 +176,10 @@ class Categorical(Distribution):
     def distribution(self) -> torch.distributions.Categorical:
         return torch.distributions.Categorical(logits=self.logits)
 
+    @distribution.setter
+    def distribution(self, given: torch.distributions.Categorical) -> None:
+        Categorical.proba_distribution(self, given.logits)
+
     def sample(self) -> Tensor:
         return gumbel_argmax(self.logits)
 
@@ -243,6 +244,10 @@ class MultiCategorical(Distribution):
     def distribution(self) -> list[torch.distributions.Categorical]:
         return [part.distribution for part in self.parts]
 
+    @distribution.setter
+    def distribution(self, given: list[torch.distributions.Categorical]) -> None:
+        MultiCategorical.proba_distribution(self, torch.cat([one.logits for one in given], dim=-1))
+
     distributions = distribution
 
     @property
@@ -298,6 +303,10 @@ class Bernoulli(Distribution):
     def distribution(self) -> torch.distributions.Bernoulli:
         return torch.distributions.Bernoulli(logits=self.logits)
 
+    @distribution.setter
+    def distribution(self, given: torch.distributions.Bernoulli) -> None:
+        self.logits = given.logits
+
     def sample(self) -> Tensor:
         return (torch.rand_like(self.logits) < self.probs).to(self.logits.dtype)
 
@@ -326,6 +335,16 @@ def gaussian_log_prob(actions: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
     """
     z = (actions - mean) * torch.exp(-log_std)
     return -(0.5 * z.square() + log_std).sum(dim=-1) - actions.shape[-1] * LOG_SQRT_2PI
+
+
+def mean_and_log_std(normal: torch.distributions.Normal) -> tuple[Tensor, Tensor]:
+    """Return the parameters of a Gaussian, [B, A] each.
+
+    :raises UserError: it is another distribution
+    """
+    if not isinstance(normal, torch.distributions.Normal):
+        raise UserError(f"expected a Normal, not a {type(normal).__name__}: for others derive Distribution")
+    return normal.loc, normal.scale.log()
 
 
 SMALLEST_GAP = 2.0**-24
@@ -403,6 +422,10 @@ class DiagGaussian(Distribution):
     @property
     def distribution(self) -> torch.distributions.Normal:
         return torch.distributions.Normal(self.mean, self.stddev)
+
+    @distribution.setter
+    def distribution(self, given: torch.distributions.Normal) -> None:
+        self.mean, self.log_std = mean_and_log_std(given)
 
     def sample(self) -> Tensor:
         """Return reparameterised actions [B, action_dim], with gradients for mean and log_std."""
@@ -548,6 +571,10 @@ class StateDependentNoise(Squashed, Distribution):
     @property
     def distribution(self) -> torch.distributions.Normal:
         return torch.distributions.Normal(self.mean, self.stddev)
+
+    @distribution.setter
+    def distribution(self, given: torch.distributions.Normal) -> None:
+        self.mean, self.log_scale = mean_and_log_std(given)
 
     def get_noise(self, latent_sde: Tensor) -> Tensor:
         """Return the noise of a batch of states, [B, A].

@@ -52,6 +52,10 @@ class MaskableCategoricalDistribution(Categorical):
     def distribution(self) -> MaskableCategorical:
         return MaskableCategorical(logits=self.logits)
 
+    @distribution.setter  # type: ignore[override]
+    def distribution(self, given: torch.distributions.Categorical) -> None:
+        MaskableCategoricalDistribution.proba_distribution(self, given.logits)
+
 
 def _allowed(masks: Masks, logits: Tensor) -> Tensor:
     return torch.as_tensor(masks, dtype=torch.bool, device=logits.device).reshape(logits.shape)

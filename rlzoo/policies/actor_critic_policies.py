@@ -121,9 +121,10 @@ class ActorCriticPolicy(BasePolicy):
         own = vars(cls)
         if cls.__module__.startswith("rlzoo."):
             return
-        if "forward" in own and "act" not in own:
+        acts_by_forward = "forward" in own and "act" not in own
+        if acts_by_forward:
             cls.act = _act_by_forward  # type: ignore[assignment, method-assign]
-        if "get_distribution" in own and not {"_predict", "forward"} & own.keys():
+        if (acts_by_forward or "get_distribution" in own) and cls._predict.__module__.startswith("rlzoo."):
             cls._predict = _predict_by_distribution  # type: ignore[assignment, method-assign]
         if "_get_action_dist_from_latent" in own and "_distribution" not in own:
             cls._distribution = own["_get_action_dist_from_latent"]  # type: ignore[method-assign]
@@ -343,7 +344,7 @@ def _act_by_forward(
 
 
 def _predict_by_distribution(policy: Any, observation: TensorObs, deterministic: bool = False) -> Tensor:
-    """Predict by the `get_distribution` that a policy overrides."""
+    """Predict by `get_distribution`, in a policy that overrides it or `forward`."""
     return cast(
         Tensor, policy.in_action_shape(policy.get_distribution(observation).get_actions(deterministic))
     )

@@ -55,10 +55,10 @@ class MaskableActorCriticPolicy(ActorCriticPolicy):
         )
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        """Let a `get_distribution` that scripts for sb3-contrib override decide what `predict` does."""
+        """Let `get_distribution` decide what `predict` does, also where `forward` is overridden."""
+        own = {*vars(cls)}
         super().__init_subclass__(**kwargs)
-        own = vars(cls).keys()
-        decides = "get_distribution" in own and not {"act", "forward"} & own
+        decides = own & {"get_distribution", "forward"} and "act" not in own
         if decides and not cls.__module__.startswith("rlzoo."):
             cls.act = _act_by_distribution  # type: ignore[assignment, method-assign]
 

@@ -22,6 +22,7 @@ from rlzoo import (
     ContinuousCritic,
     MaskableActorCriticPolicy,
     MaskablePPO,
+    RecurrentPPO,
     ReplayBuffer,
     RolloutBuffer,
     SquashedGaussianActor,
@@ -32,6 +33,7 @@ from rlzoo.networks.torch_layers import create_mlp, get_actor_critic_arch
 from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
 from rlzoo.policies.continuous_policies import SACPolicy, TD3Policy, TQCPolicy
 from rlzoo.policies.critics import QuantileCritic
+from rlzoo.policies.recurrent_policies import RecurrentActorCriticPolicy
 
 
 class InvalidActions(gym.Env):
@@ -71,6 +73,53 @@ def test_forward_of_a_policy_chooses_the_actions():
     assert not model.rollout_buffer.actions.any()
 
 
+def first_actions(policy, obs, *arguments, **context):
+    """A `forward` that takes the first action."""
+    actions, *others = super(type(policy), policy).forward(obs, *arguments, **context)
+    return torch.zeros_like(actions), *others
+
+
+@pytest.mark.parametrize(
+    ("learner", "base", "policy_kwargs"),
+    [
+        (PPO, ActorCriticPolicy, {}),
+        (MaskablePPO, MaskableActorCriticPolicy, {}),
+        (RecurrentPPO, RecurrentActorCriticPolicy, {"lstm_hidden_size": 4}),
+    ],
+)
+def test_forward_does_not_change_predictions(learner, base, policy_kwargs):
+    Own = type("Own", (base,), {"forward": first_actions})
+    model = learner(Own, InvalidActions(), n_steps=16, batch_size=16, policy_kwargs=policy_kwargs).learn(16)
+    if learner is not RecurrentPPO:
+        assert not model.rollout_buffer.actions.any()
+    with torch.no_grad():
+        model.policy.action_net.bias.copy_(torch.tensor([0.0, 50.0]))
+    for deterministic in (True, False):
+        actions, _ = model.predict(np.zeros((4, 2), np.float32), deterministic=deterministic)
+        assert actions.tolist() == [1] * 4
+
+
+def test_own_predict_is_kept_where_forward_is_overridden():
+    class Ones(ActorCriticPolicy):
+        def _predict(self, observation, deterministic=False):
+            return torch.ones(len(observation), dtype=torch.int64)
+
+    model = PPO(type("Own", (Ones,), {"forward": first_actions}), "CartPole-v1")
+    assert model.predict(np.zeros((5, 4), np.float32))[0].tolist() == [1] * 5
+
+
+def test_get_distribution_predicts_where_forward_is_overridden():
+    class Own(ActorCriticPolicy):
+        forward = first_actions
+
+        def get_distribution(self, obs):
+            return Categorical(2).proba_distribution(torch.tensor([[0.0, 99.0]]).expand(len(obs), 2))
+
+    model = PPO(Own, "CartPole-v1", n_steps=16, batch_size=16).learn(16)
+    assert not model.rollout_buffer.actions.any()
+    assert model.predict(np.zeros((5, 4), np.float32))[0].tolist() == [1] * 5
+
+
 def test_distribution_of_a_latent_is_used_everywhere():
     class Sharp(ActorCriticPolicy):
         def _get_action_dist_from_latent(self, latent_pi):
@@ -93,16 +142,12 @@ def test_distribution_of_a_policy_decides_its_predictions():
     assert model.predict(np.zeros((5, 4), np.float32))[0].tolist() == [1] * 5
 
 
-@pytest.mark.parametrize("method", ["forward", "get_distribution"])
-def test_maskable_policy_predicts_by_what_it_overrides(method):
-    def first(policy, obs, *arguments, **context):
-        found = getattr(super(Own, policy), method)(obs, *arguments, **context)
-        if method == "get_distribution":
-            found.apply_masking(torch.tensor([[True, False]]).expand(len(obs), 2))
-            return found
-        return torch.zeros_like(found[0]), *found[1:]
+def test_maskable_policy_predicts_by_its_get_distribution():
+    class Own(MaskableActorCriticPolicy):
+        def get_distribution(self, obs, action_masks=None):
+            found = super().get_distribution(obs, action_masks)
+            return found.apply_masking(torch.tensor([[True, False]]).expand(len(obs), 2))
 
-    Own = type("Own", (MaskableActorCriticPolicy,), {method: first})
     model = MaskablePPO(Own, InvalidActions(), n_steps=16, batch_size=16).learn(16)
     masks = np.array([[True, True]] * 4)
     assert model.predict(np.zeros((4, 2), np.float32), action_masks=masks)[0].tolist() == [0] * 4
