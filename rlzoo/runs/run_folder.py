@@ -23,7 +23,7 @@ from rlzoo.core.runtime import git_commit, processor_name, versions
 from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.io.atomic import atomic_write
 from rlzoo.runs import pretrained_registry
-from rlzoo.runs.agent_file import hyperparams_beside, is_of_zoo, with_zoo_env_kwargs
+from rlzoo.runs.agent_file import arguments_beside, hyperparams_beside, is_of_zoo, with_zoo_env_kwargs
 from rlzoo.runs.json_records import check_fields
 from rlzoo.training.checkpoint import find_checkpoint, read_checkpoint
 
@@ -241,7 +241,9 @@ def newest_checkpoint(folder: Path, env_id: str) -> Path:
     """
     if found := checkpoints(folder, env_id):
         return found[0]
-    raise UserError(f"{folder} holds no agent to continue from")
+    best = folder / names.BEST_MODEL
+    instead = f"-i {best} begins with the best one so far" if best.is_file() else "begin it again"
+    raise UserError(f"{folder} holds no agent to continue from, since it was killed: {instead}")
 
 
 def remove_unfinished_files(folder: Path) -> None:
@@ -265,6 +267,9 @@ def find_agent(config: PlayConfig) -> Agent:
     """
     if config.trained_agent:
         path = find_checkpoint(config.trained_agent)
+        known = arguments_beside(path).get("algo", config.algo)
+        if known != config.algo and "her" not in (known, config.algo):  # hindsight has an algorithm within
+            raise UserError(f"{path} is an agent of {known}, not of {config.algo}")
         return Agent(path, hyperparams_beside(path, config.algo, config.env_id))
     folder = find_folder(config)
     return Agent(_choose(folder, config), read_hyperparams(folder, config.algo, config.env_id))

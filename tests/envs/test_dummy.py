@@ -272,7 +272,8 @@ class Leaves(Counter):
 @pytest.mark.parametrize("error", [SystemExit, Strange])
 @pytest.mark.parametrize("where", ["made", "reset", "step", "work"])
 def test_an_env_that_exits_has_failed(where: str, error: type[BaseException]) -> None:
-    with pytest.raises(EnvironmentFailed, match=rf"environment 1 .*{where}.*{error.__name__}$") as caught:
+    said = rf"environment 1 .*{where}.*{error.__name__} \(test_dummy.py, line \d+\)$"
+    with pytest.raises(EnvironmentFailed, match=said) as caught:
         venv = DummyVecEnv(
             [Counter, lambda: Leaves(where, error)] if where != "work" else [lambda: Leaves(where, error)] * 2
         )

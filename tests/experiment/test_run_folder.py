@@ -205,7 +205,10 @@ def test_the_newest_checkpoint_is_the_one_with_the_most_steps(tmp_path, capsys):
 
 
 def test_a_run_without_agents_cannot_continue(tmp_path):
-    with pytest.raises(UserError, match="no agent"):
+    with pytest.raises(UserError, match=r"no agent to continue from.*: begin it again"):
+        run_folder.newest_checkpoint(tmp_path, "E-v0")
+    (tmp_path / "best_model.zip").touch()
+    with pytest.raises(UserError, match=r"-i .*best_model\.zip begins with the best one"):
         run_folder.newest_checkpoint(tmp_path, "E-v0")
 
 
@@ -247,6 +250,13 @@ def test_the_agent_that_was_asked_for(logs, choice, expected):
     agent = run_folder.find_agent(PlayConfig(algo="ppo", env_id="E-v0", folder=str(logs), **choice))
     assert agent.path == logs / "ppo" / expected
     assert agent.hyperparams["gamma"] == (0.1 if "_1/" in expected else 0.2)
+
+
+def test_agent_of_another_algorithm_is_named(logs):
+    path = logs / "ppo" / "E-v0_1" / "E-v0.zip"
+    (path.with_suffix("") / "args.yml").write_text("algo: ppo\nenv_id: E-v0\n")
+    with pytest.raises(UserError, match=r"E-v0\.zip is an agent of ppo, not of a2c"):
+        run_folder.find_agent(PlayConfig(algo="a2c", env_id="E-v0", trained_agent=str(path)))
 
 
 FIRST, SECOND = "0f6b3f2a-0000-4000-8000-000000000001", "f06b3f2a-0000-4000-8000-000000000002"

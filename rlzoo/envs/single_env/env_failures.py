@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import signal
+import traceback
+from pathlib import Path
+from types import FrameType
 
 
 def is_failure(error: BaseException) -> bool:
@@ -28,5 +31,15 @@ def _from_signal_handler(error: BaseException) -> bool:
 
 
 def describe(error: BaseException) -> str:
-    """Return the class of an error and its message, if any."""
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
+    """Return the class of an error, its message, if any, and the line of foreign code that raised it."""
+    text = f"{type(error).__name__}: {error}".removesuffix(": ")
+    frames = list(traceback.walk_tb(error.__traceback__))
+    foreign = [(frame, line) for frame, line in frames if not _is_of(frame, "rlzoo", "gymnasium")]
+    if not foreign:
+        return text
+    frame, line = foreign[-1]
+    return f"{text} ({Path(frame.f_code.co_filename).name}, line {line})"
+
+
+def _is_of(frame: FrameType, *packages: str) -> bool:
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in packages

@@ -58,6 +58,7 @@ from rlzoo.tuning.study.supervisor import Supervisor
 
 SETTLING = 1.0  # seconds that another command has to write the settings of a study it has made
 EXHAUSTIVE = ("brute", "grid")
+DEFAULTS = ("ppo", "CartPole-v1")  # algorithm and environment where the command line names none
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,9 @@ def create_or_load_study(config: TuneConfig) -> StudyHandle:
     storage = open_storage(config.storage, config.folder)
     study = create_or_check_study(storage, config.study, settings)
     settings = settings_of(study)
-    n_trials = max(config.n_trials, study.user_attrs.get(N_TRIALS, 0))
+    n_trials = max(config.n_trials, known := study.user_attrs.get(N_TRIALS, 0))
+    if config.n_trials < known:
+        warnings.warn(f"the study was begun with {known} trials, and all of them are run", stacklevel=2)
     points = None
     if settings.sampler in EXHAUSTIVE:
         points = space.grid()
@@ -354,9 +357,12 @@ def load_study(config: TuneConfig) -> StudyHandle:
     :raises UserError: there is none of that name, or it is not one of rlzoo
     """
     study = _open(config)
-    return StudyHandle(
-        study, settings_of(study), study.user_attrs.get(N_TRIALS, 0), config.folder, config.storage
-    )
+    settings = settings_of(study)
+    asked, found = (config.run.algo, config.run.env_id), (settings.algo, settings.env_id)
+    if any(one not in (other, default) for one, other, default in zip(asked, found, DEFAULTS, strict=True)):
+        of_study, wanted = (" on ".join(names) for names in (found, asked))
+        raise UserError(f"study {config.study} is of {of_study}, not of {wanted}")
+    return StudyHandle(study, settings, study.user_attrs.get(N_TRIALS, 0), config.folder, config.storage)
 
 
 def _open(config: TuneConfig) -> optuna.Study:
