@@ -44,7 +44,8 @@ def test_an_environment_that_cannot_be_made_leaves_no_folder(run, logs):
 
 
 def test_a_callback_that_exits_keeps_the_agent(run, logs):
-    with pytest.raises(RunFailed, match="training ended by SystemExit: enough; the agent is saved in"):
+    said = r"training ended by SystemExit: enough \(faulty_envs\.py, line \d+\); the agent is saved in"
+    with pytest.raises(RunFailed, match=said):
         train(run(hyperparams={"callback": "faulty_envs.Leave"}))
     assert (logs / "ppo" / "Faulty-v0_1" / "Faulty-v0.zip").is_file()
 
