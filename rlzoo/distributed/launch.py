@@ -84,8 +84,7 @@ def _start(rank: int, n_procs: int, store: Path, arguments: Sequence[str]) -> Po
 def _wait(ranks: Sequence[Popen[bytes]]) -> bool:
     """Wait until all ranks have ended; return whether rank 0 was told to, since another one had died."""
     told, deadline = False, 0.0
-    while any(process.poll() is None for process in ranks):
-        codes = [process.returncode for process in ranks]
+    while None in (codes := [process.poll() for process in ranks]):
         if codes[0] is not None or any(codes[1:]):
             deadline = deadline or time.monotonic() + TO_NOTICE
         if deadline and time.monotonic() > deadline:

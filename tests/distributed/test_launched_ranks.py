@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rlzoo import PPO
+from rlzoo.distributed import launch
 from rlzoo.training.checkpoint import read_checkpoint
 from tests.distributed.start_ranks import environment, ranks_of
 
@@ -52,6 +53,16 @@ def test_run_is_saved_once_and_resumed_by_one_process(tmp_path):
     from rlzoo.experiment.resumed_run import resume
 
     assert resume(folder, n_timesteps=192, verbose=0).num_timesteps == 192
+
+
+def test_rank_0_that_does_not_notice_a_death_is_ended(monkeypatch):
+    monkeypatch.setattr(launch, "TO_NOTICE", 0.1)
+    monkeypatch.setattr(launch, "TO_SAVE", 0.1)
+    stuck = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(30)"])
+    dead = subprocess.Popen([sys.executable, "-S", "-c", "raise SystemExit(1)"])
+    began = time.monotonic()
+    assert launch._wait([stuck, dead])
+    assert stuck.wait() == -signal.SIGTERM and time.monotonic() - began < 15
 
 
 CASES = [
