@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 
+from rlzoo.config import catalog
 from rlzoo.config import run as names
 from rlzoo.config.hyperparams import lookup
 from rlzoo.config.run import PlayConfig, RunConfig
@@ -243,7 +244,7 @@ def newest_checkpoint(folder: Path, env_id: str) -> Path:
         return found[0]
     best = folder / names.BEST_MODEL
     instead = f"-i {best} begins with the best one so far" if best.is_file() else "begin it again"
-    raise UserError(f"{folder} holds no agent to continue from, since it was killed: {instead}")
+    raise UserError(f"{folder} holds no agent to continue from: {instead}")
 
 
 def remove_unfinished_files(folder: Path) -> None:
@@ -267,9 +268,11 @@ def find_agent(config: PlayConfig) -> Agent:
     """
     if config.trained_agent:
         path = find_checkpoint(config.trained_agent)
-        known = arguments_beside(path).get("algo", config.algo)
-        if known != config.algo and "her" not in (known, config.algo):  # hindsight has an algorithm within
-            raise UserError(f"{path} is an agent of {known}, not of {config.algo}")
+        known = str(arguments_beside(path).get("algo"))
+        if catalog.is_name(known):
+            algos = {catalog.canonical(known), catalog.canonical(config.algo)}
+            if len(algos - {"her"}) > 1:  # hindsight has an algorithm within
+                raise UserError(f"{path} is an agent of {known}, not of {config.algo}")
         return Agent(path, hyperparams_beside(path, config.algo, config.env_id))
     folder = find_folder(config)
     return Agent(_choose(folder, config), read_hyperparams(folder, config.algo, config.env_id))

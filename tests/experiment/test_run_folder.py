@@ -205,7 +205,7 @@ def test_the_newest_checkpoint_is_the_one_with_the_most_steps(tmp_path, capsys):
 
 
 def test_a_run_without_agents_cannot_continue(tmp_path):
-    with pytest.raises(UserError, match=r"no agent to continue from.*: begin it again"):
+    with pytest.raises(UserError, match=r"no agent to continue from: begin it again"):
         run_folder.newest_checkpoint(tmp_path, "E-v0")
     (tmp_path / "best_model.zip").touch()
     with pytest.raises(UserError, match=r"-i .*best_model\.zip begins with the best one"):

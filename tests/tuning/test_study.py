@@ -89,7 +89,7 @@ def test_repeated_command_resumes_and_adds_trials(config: TuneConfig) -> None:
     more = studies.optimize(replace(config, n_trials=4))
     assert [trial.values for trial in more.study.trials[:2]] == values
     assert len(more.study.trials) == 4
-    with pytest.warns(UserWarning, match="begun with 4 trials, and all of them are run"):
+    with pytest.warns(UserWarning, match="the study has 4 trials, and all of them are run"):
         assert studies.optimize(replace(config, n_trials=1)).n_trials == 4
     other = replace(config, run=replace(config.run, algo="a2c"), study_name=config.study)
     with pytest.raises(

@@ -213,4 +213,4 @@ def _laid_out(
 
 def _plain_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return the state of one parameter with its step count, where it has one, as a tensor."""
-    return {**entry, **{key: torch.tensor(float(entry[key])) for key in ("step",) if key in entry}}
+    return {**entry, "step": torch.tensor(float(entry["step"]))} if "step" in entry else dict(entry)

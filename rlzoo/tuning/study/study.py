@@ -132,7 +132,7 @@ def create_or_load_study(config: TuneConfig) -> StudyHandle:
     settings = settings_of(study)
     n_trials = max(config.n_trials, known := study.user_attrs.get(N_TRIALS, 0))
     if config.n_trials < known:
-        warnings.warn(f"the study was begun with {known} trials, and all of them are run", stacklevel=2)
+        warnings.warn(f"the study has {known} trials, and all of them are run", stacklevel=2)
     points = None
     if settings.sampler in EXHAUSTIVE:
         points = space.grid()
