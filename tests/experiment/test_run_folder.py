@@ -259,6 +259,12 @@ def test_agent_of_another_algorithm_is_named(logs):
         run_folder.find_agent(PlayConfig(algo="a2c", env_id="E-v0", trained_agent=str(path)))
 
 
+def test_agent_of_an_unregistered_algorithm_plays(logs):
+    path = logs / "ppo" / "E-v0_1" / "E-v0.zip"
+    (path.with_suffix("") / "args.yml").write_text("algo: of_somebody\nenv_id: E-v0\n")
+    assert run_folder.find_agent(PlayConfig(algo="ppo", env_id="E-v0", trained_agent=str(path))).path == path
+
+
 FIRST, SECOND = "0f6b3f2a-0000-4000-8000-000000000001", "f06b3f2a-0000-4000-8000-000000000002"
 
 
