@@ -23,6 +23,8 @@ import torch
 from compare_speed import CASES, Training, specification
 from speed_worker import our_model
 
+from rlzoo.accel.matmul_precision import set_matmul_precision
+
 DEFAULT = ("ppo-cartpole", "ppo-halfcheetah", "a2c-cartpole", "dqn-cartpole", "qrdqn-cartpole",
            "sac-halfcheetah", "td3-halfcheetah", "tqc-halfcheetah", "sac-halfcheetah-medium")  # fmt: skip
 SHARE = 6  # of a case's steps in one turn
@@ -42,7 +44,7 @@ def compare(name: str, rounds: int) -> str:
     assert isinstance(case, Training)
     spec = specification(case, None)
     torch.set_num_threads(spec["threads"])
-    torch.set_float32_matmul_precision(spec["precision"])
+    set_matmul_precision(spec["precision"], torch.device("cpu"))
     plain, compiled = our_model(spec), our_model(spec)
     compiled.compile_networks = True
     steps = case.steps // SHARE

@@ -33,7 +33,7 @@ sys.path.insert(0, str(ROOT))
 import rlzoo  # noqa: E402
 from rlzoo.accel.gpu import acceleration  # noqa: E402
 from rlzoo.accel.gpu.captured_step import WARM_UP, CapturedStep, CudaGraph  # noqa: E402
-from rlzoo.accel.gpu.matmul_precision import without_effect  # noqa: E402
+from rlzoo.accel.matmul_precision import set_matmul_precision, without_effect  # noqa: E402
 
 TESTS = (
     "tests/accel/test_captured_steps.py",
@@ -178,7 +178,7 @@ def speed(case: Case, device: torch.device, small: bool, way: str) -> float | st
     """Return the environment steps per second of `learn`, after a warm-up; "-" where sb3 lacks the case."""
     if way == "sb3" and case.env_id.startswith("Tensor"):
         return "-"
-    torch.set_float32_matmul_precision(case.precision)
+    set_matmul_precision(case.precision, device)
     model = build(case, device, small, way)
     steps = case.small if small else case.steps
     warm_up = model.n_envs * getattr(model, "n_steps", 1) * 4
@@ -194,7 +194,7 @@ def speed(case: Case, device: torch.device, small: bool, way: str) -> float | st
             return (model.num_timesteps - before) / (time.perf_counter() - began)
     finally:
         model.env.close()
-        torch.set_float32_matmul_precision("highest")
+        set_matmul_precision("highest", device)
 
 
 def draws_are_new(device: torch.device) -> str:

@@ -35,7 +35,9 @@ def run(side: str, spec: dict[str, Any]) -> dict[str, Any]:
     torch.set_num_threads(spec["threads"])
     ours = side == "rlzoo"
     if ours:
-        torch.set_float32_matmul_precision(spec["precision"])
+        from rlzoo.accel.matmul_precision import set_matmul_precision
+
+        set_matmul_precision(spec["precision"], torch.device("cpu"))
     model = (our_model if ours else their_model)(spec)
     if ours:
         model.compile_networks = spec["compiled"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
+from rlzoo.accel.matmul_precision import is_rounded, linear, rounded_product
 from rlzoo.accel.switch import enabled
 
 FAST = enabled("batched_ensemble")
@@ -21,9 +21,11 @@ def batched_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     if not FAST:
         inputs = x.expand(len(weight), *x.shape[-2:])
         layers = zip(inputs, weight, bias, strict=True)
-        return torch.stack([F.linear(rows, w.t(), b[0]) for rows, w, b in layers])
+        return torch.stack([linear(rows, w.t(), b[0]) for rows, w, b in layers])
     if weight.shape[2] == 1:  # a single output: as a batched product it takes several times as long
         return (x * weight.mT).sum(2, keepdim=True) + bias
     if x.dim() == 2:
         x = x.expand(len(weight), *x.shape)
+    if is_rounded(x, weight[0]):
+        return rounded_product(x, weight).add_(bias)
     return torch.baddbmm(bias, x, weight)

@@ -15,6 +15,7 @@ from typing import Protocol, cast
 import torch
 from torch import nn
 
+from rlzoo.accel.matmul_precision import set_matmul_precision
 from rlzoo.accel.threads import thread_limit
 from rlzoo.algorithms.base import Algorithm
 from rlzoo.callbacks.callbacks import BaseCallback
@@ -162,11 +163,8 @@ def _set_acceleration(run: RunConfig, resolved: ResolvedConfig, model: Algorithm
         from rlzoo.accel.gpu.acceleration import check_acceleration
 
         check_acceleration(model)
-    before = torch.get_float32_matmul_precision()
-    if (precision := run.matmul_precision or resolved.matmul_precision) != before:
-        from rlzoo.accel.gpu.matmul_precision import set_matmul_precision
-
-        opened.callback(torch.set_float32_matmul_precision, before)
+    if (precision := run.matmul_precision or resolved.matmul_precision) != "highest":
+        opened.callback(set_matmul_precision, "highest", model.device)
         set_matmul_precision(precision, model.device)
 
 

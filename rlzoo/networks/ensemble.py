@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rlzoo.accel.batched_linear import batched_linear
+from rlzoo.accel.matmul_precision import linear
 from rlzoo.networks.batch_renorm import BatchRenorm
 
 
@@ -34,7 +35,7 @@ class EnsembleLinear(nn.Module):
 
     def first(self, x: Tensor) -> Tensor:
         """Compute the first layer alone: [B, in_features] -> [B, out_features]."""
-        return torch.addmm(self.bias[0, 0], x, self.weight[0])
+        return linear(x, self.weight[0].t(), self.bias[0, 0])
 
 
 class EnsembleLayerNorm(nn.Module):

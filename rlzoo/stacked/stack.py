@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from rlzoo.accel import matmul_precision
 from rlzoo.accel.flat_parameters import FAST
 from rlzoo.algorithms.base import Algorithm
 from rlzoo.algorithms.off_policy.off_policy_algorithm import OffPolicyAlgorithm
@@ -32,6 +33,8 @@ def stack_problem(model: Algorithm) -> str | None:
         return "its environments hold tensors"
     if model.compile_networks or model.ranks is not None:
         return "its networks are compiled, or trained by several processes"
+    if matmul_precision.in_bfloat16:
+        return "matmul_precision is medium"
     if not FAST:
         return "RLZOO_PLAIN leaves its parameters as separate tensors"
     if getattr(model.config, "use_sde", False):
