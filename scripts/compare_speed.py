@@ -138,6 +138,12 @@ def variant(name: str, **changes: Any) -> Training:
 
 CASES.update({f"{name}-medium": variant(name, precision="medium") for name in MEDIUM})
 CASES.update(
+    {
+        f"{name}-medium-compiled": variant(f"{name}-medium", compiled=True, warm_up=COMPILED[name])
+        for name in MEDIUM
+    }
+)
+CASES.update(
     {f"{name}-compiled": variant(name, compiled=True, warm_up=steps) for name, steps in COMPILED.items()}
 )
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rlzoo.accel.matmul_precision import is_rounded, linear, rounded_product
+from rlzoo.accel.matmul_precision import affine, linear
 from rlzoo.accel.switch import enabled
 
 FAST = enabled("batched_ensemble")
 
 
-def batched_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def batched_linear(x: Tensor, weight: Tensor, bias: Tensor, rounded: bool = False) -> Tensor:
     """Return x_i W_i + b_i for each of `n` networks, [n, B, out_features].
 
     :param x: [n, B, in_features], or [B, in_features], the same for all
     :param weight: [n, in_features, out_features]
     :param bias: [n, 1, out_features]
+    :param rounded: only gradients of the result count; see `affine`
     """
     if not FAST:
         inputs = x.expand(len(weight), *x.shape[-2:])
@@ -26,6 +27,4 @@ def batched_linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         return (x * weight.mT).sum(2, keepdim=True) + bias
     if x.dim() == 2:
         x = x.expand(len(weight), *x.shape)
-    if is_rounded(x, weight[0]):
-        return rounded_product(x, weight).add_(bias)
-    return torch.baddbmm(bias, x, weight)
+    return affine(x, weight, bias, rounded)

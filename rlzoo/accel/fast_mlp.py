@@ -176,14 +176,13 @@ def fast_forward(network: nn.Module, x: Tensor) -> Tensor:
     if tape is not None:
         return tape.evaluate(network, x)
     is_ours = False
-    linear = precision.linear if precision.in_bfloat16 else F.linear
     for layer in layers_of(network):
         kind, own = type(layer), layer.__dict__
         if own["_forward_hooks"] or own["_forward_pre_hooks"] or "forward" in own:  # is_hooked, at less cost
             x, is_ours = layer(x), False
         elif kind is nn.Linear:
             weights = own["_parameters"]
-            x, is_ours = linear(x, weights["weight"], weights["bias"]), True
+            x, is_ours = F.linear(x, weights["weight"], weights["bias"]), True
         elif kind in FORWARD:
             x = (IN_PLACE if is_ours else FORWARD)[kind](x)
         else:
@@ -192,8 +191,8 @@ def fast_forward(network: nn.Module, x: Tensor) -> Tensor:
 
 
 def call(network: nn.Module, x: Tensor) -> Tensor:
-    """Return `network(x)` by its modules; wide linear layers as `--matmul-precision` has them."""
-    if not precision.in_bfloat16 or is_hooked(network):
+    """Return `network(x)` by its modules, with gradients as `--matmul-precision` has them."""
+    if not precision.gradients_in_bfloat16 or is_hooked(network):
         return network(x)  # type: ignore[no-any-return]
     for layer in layers_of(network):
         if type(layer) is nn.Linear and not has_hooks(layer):
@@ -250,12 +249,11 @@ class Tape:
         if layers is None:
             return call(network, x)
         values = [x]
-        linear = precision.linear if precision.in_bfloat16 else F.linear
         with torch.no_grad():
             before: type[nn.Module] | None = None
             for kind, weight, bias in layers:
                 if weight is not None:
-                    x = linear(x, weight, bias)
+                    x = F.linear(x, weight, bias)
                 else:
                     x = (IN_PLACE if before is nn.Linear else FORWARD)[kind](x)
                 values.append(x)
@@ -369,7 +367,7 @@ def _propagate(layers: list[_Layer], values: list[Tensor], gradient: Tensor, ove
         if weight is None:
             gradient = BACKWARD[kind](gradient, values[i + 1])
             continue
-        rounded = precision.in_bfloat16 and precision.is_rounded(gradient, weight)
+        rounded = precision.gradients_in_bfloat16 and precision.is_rounded(gradient, weight)
         if weight.requires_grad:
             _take_product(weight.grad, gradient, values[i], overwrite, rounded)  # type: ignore[arg-type]
         if bias is not None and bias.requires_grad:

@@ -1,19 +1,23 @@
 """Precision of float32 matrix products: `highest` is float32; the others are faster where there is hardware.
 
-high    CUDA: TF32, with 10 bits of mantissa instead of 23
-medium  CUDA: TF32 or bfloat16; CPU: bfloat16, with 7 bits, in wide linear layers, where the processor
-        multiplies it
+high    CUDA: TF32, with 10 bits of mantissa instead of 23; CPU: gradients of wide linear layers in bfloat16,
+        with 7 bits, where the processor multiplies it
+medium  CUDA: TF32 or bfloat16; CPU: values of critics, too
 
-On a CPU, both factors are rounded to bfloat16, the processor adds their products in float32, and the result
-is rounded to bfloat16 before the bias is added in float32; gradients of inputs and weights likewise. Weights,
-biases, optimisers and targets stay float32, as in mixed-precision training (Micikevicius et al. 2018, section
-3.1; Kalamkar et al. 2019). Layers from observations, and to values, quantiles and actions, are narrow and
-stay float32. PyTorch's own setting rounds the products of every layer, and only on processors with AMX.
+On a CPU, the factors of a product are rounded to bfloat16, the processor adds in float32, and the result is
+rounded to bfloat16. Weights, biases and optimisers stay float32, as in mixed-precision training (Micikevicius
+et al. 2018, section 3.1; Kalamkar et al. 2019). So do actions and log-probabilities, and unless `medium` is
+asked for, values: a Q-value of 900 is rounded by up to 2, which is more than many actions differ by. In the
+actor's loss of off-policy algorithms, where only its gradient counts, `high` rounds values as well.
+
+Layers from observations, and to values, quantiles and actions, are narrow and stay float32. PyTorch's own
+setting rounds every product of the process, and only on processors with AMX.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -24,8 +28,10 @@ LEAST_WIDTH = 128
 LEAST_MULTIPLICATIONS = 2**23
 """Of one product, from which on bfloat16 is faster: 128 rows with 256 inputs and outputs."""
 
-in_bfloat16 = False
-"""Whether wide layers of this process are computed in bfloat16."""
+gradients_in_bfloat16 = False
+"""Whether gradients of wide layers of this process are computed in bfloat16."""
+values_in_bfloat16 = False
+"""Whether values of critics are, too."""
 
 
 def set_matmul_precision(precision: str, device: torch.device) -> None:
@@ -33,9 +39,10 @@ def set_matmul_precision(precision: str, device: torch.device) -> None:
 
     :param precision: "highest", "high" or "medium"
     """
-    global in_bfloat16
+    global gradients_in_bfloat16, values_in_bfloat16
     reason = without_effect(precision, device)
-    in_bfloat16 = device.type == "cpu" and precision == "medium" and reason is None
+    gradients_in_bfloat16 = device.type == "cpu" and precision != "highest" and reason is None
+    values_in_bfloat16 = gradients_in_bfloat16 and precision == "medium"
     if device.type != "cpu":
         torch.set_float32_matmul_precision(precision)
     if reason is not None:
@@ -50,8 +57,6 @@ def without_effect(precision: str, device: torch.device) -> str | None:
         major = torch.cuda.get_device_capability(device)[0]
         return None if major >= 8 else "TF32 needs compute capability 8.0 (Ampere)"
     if device.type == "cpu":
-        if precision == "high":
-            return "processors have no TF32; medium is bfloat16"
         return None if cpu_multiplies_bfloat16() else "this processor does not multiply bfloat16"
     return f"it is for CUDA devices and CPUs, not for {device.type}"
 
@@ -65,12 +70,12 @@ def cpu_multiplies_bfloat16() -> bool:
 
 
 def is_rounded(x: Tensor, weight: Tensor) -> bool:
-    """Return whether the products of a layer with this input are computed in bfloat16.
+    """Return whether products of a layer with this input gain from bfloat16, and may be computed in it.
 
     :param x: [..., batch, features]
     :param weight: [..., in, out] or [..., out, in]
     """
-    if not in_bfloat16 or not x.is_cpu or x.dtype is not torch.float32:
+    if not gradients_in_bfloat16 or not x.is_cpu or x.dtype is not torch.float32:
         return False
     height, width = weight.shape[-2:]
     n_rows = x.numel() // x.shape[-1]
@@ -78,18 +83,63 @@ def is_rounded(x: Tensor, weight: Tensor) -> bool:
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Return x W^T + b, as `torch.nn.functional.linear` does.
+    """Return x W^T + b, as `torch.nn.functional.linear` does; gradients may be computed in bfloat16.
 
     :param x: [..., in]
     :param weight: [out, in]
     :param bias: [out]
     """
-    if not is_rounded(x, weight):
+    if bias is None or x.dim() != 2 or not torch.is_grad_enabled() or not is_rounded(x, weight):
         return F.linear(x, weight, bias)
-    y = F.linear(x.bfloat16(), weight.bfloat16()).float()
-    return y if bias is None else y.add_(bias)
+    y: Tensor = _RoundedGradients.apply(x, weight.t(), bias)  # type: ignore[no-untyped-call]
+    return y
+
+
+def affine(x: Tensor, weight: Tensor, bias: Tensor, rounded: bool = False) -> Tensor:
+    """Return x W + b of a layer, or of `n` layers; gradients may be computed in bfloat16.
+
+    :param x: [batch, in], or [n, batch, in]
+    :param weight: [in, out], or [n, in, out]
+    :param bias: [out], or [n, 1, out]
+    :param rounded: x W may be computed in bfloat16, too: only gradients of the result count
+    """
+    rounded = rounded or values_in_bfloat16
+    if not (rounded or torch.is_grad_enabled()) or not is_rounded(x, weight):
+        return torch.addmm(bias, x, weight) if x.dim() == 2 else torch.baddbmm(bias, x, weight)
+    if rounded:
+        return rounded_product(x, weight).add_(bias)
+    y: Tensor = _RoundedGradients.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+    return y
 
 
 def rounded_product(a: Tensor, b: Tensor) -> Tensor:
     """Return the product of matrices [..., p, q] and [..., q, r], computed in bfloat16."""
     return (a.bfloat16() @ b.bfloat16()).float()
+
+
+class _Context:
+    """What autograd keeps between the two passes."""
+
+    saved_tensors: tuple[Tensor, ...]
+    needs_input_grad: tuple[bool, ...]
+    save_for_backward: Callable[..., None]
+
+
+class _RoundedGradients(torch.autograd.Function):
+    """`affine` in float32, with gradients of its input and weights in bfloat16."""
+
+    @staticmethod
+    def forward(ctx: _Context, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:  # type: ignore[override]
+        ctx.save_for_backward(x, weight)
+        return torch.addmm(bias, x, weight) if x.dim() == 2 else torch.baddbmm(bias, x, weight)
+
+    @staticmethod
+    def backward(ctx: _Context, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        x, weight = ctx.saved_tensors
+        by_x, by_weight, by_bias = ctx.needs_input_grad
+        narrow = gradient.bfloat16()
+        return (
+            rounded_product(narrow, weight.mT) if by_x else None,
+            rounded_product(x.mT, narrow) if by_weight else None,
+            gradient.sum(-2, keepdim=gradient.dim() == 3) if by_bias else None,
+        )

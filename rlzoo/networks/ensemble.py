@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rlzoo.accel.batched_linear import batched_linear
-from rlzoo.accel.matmul_precision import linear
+from rlzoo.accel.matmul_precision import affine
 from rlzoo.networks.batch_renorm import BatchRenorm
 
 
@@ -30,12 +30,16 @@ class EnsembleLinear(nn.Module):
         nn.init.uniform_(self.weight, -bound, bound)
         nn.init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return batched_linear(x, self.weight, self.bias)
+    def forward(self, x: Tensor, rounded: bool = False) -> Tensor:
+        """Compute all layers.
 
-    def first(self, x: Tensor) -> Tensor:
+        :param rounded: only gradients of the result count; see `matmul_precision.affine`
+        """
+        return batched_linear(x, self.weight, self.bias, rounded)
+
+    def first(self, x: Tensor, rounded: bool = False) -> Tensor:
         """Compute the first layer alone: [B, in_features] -> [B, out_features]."""
-        return linear(x, self.weight[0].t(), self.bias[0, 0])
+        return affine(x, self.weight[0], self.bias[0, 0], rounded)
 
 
 class EnsembleLayerNorm(nn.Module):
@@ -98,15 +102,22 @@ class EnsembleMlp(nn.Module):
         self.register_state_dict_post_hook(_split)
         self.register_load_state_dict_pre_hook(_join)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, rounded: bool = False) -> Tensor:
+        """Compute all networks.
+
+        :param rounded: only gradients of the result count; see `matmul_precision.affine`
+        """
         for layer in self.layers:
-            x = layer(x)
+            x = layer(x, rounded) if isinstance(layer, EnsembleLinear) else layer(x)
         return x
 
-    def first(self, x: Tensor) -> Tensor:
+    def first(self, x: Tensor, rounded: bool = False) -> Tensor:
         """Compute the first network alone: [B, input_dim] -> [B, output_dim]."""
         for layer in self.layers:
-            x = layer.first(x) if isinstance(layer, EnsembleLinear | EnsembleLayerNorm) else layer(x)
+            if isinstance(layer, EnsembleLinear):
+                x = layer.first(x, rounded)
+            else:
+                x = layer.first(x) if isinstance(layer, EnsembleLayerNorm) else layer(x)
         return x
 
     def networks(self) -> list[nn.Sequential]:

@@ -33,8 +33,8 @@ def stack_problem(model: Algorithm) -> str | None:
         return "its environments hold tensors"
     if model.compile_networks or model.ranks is not None:
         return "its networks are compiled, or trained by several processes"
-    if matmul_precision.in_bfloat16:
-        return "matmul_precision is medium"
+    if matmul_precision.gradients_in_bfloat16:
+        return "gradients are computed in bfloat16"
     if not FAST:
         return "RLZOO_PLAIN leaves its parameters as separate tensors"
     if getattr(model.config, "use_sde", False):

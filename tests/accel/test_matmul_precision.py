@@ -1,23 +1,23 @@
-"""`--matmul-precision`: bfloat16 in wide layers on a CPU; one line where it has no effect."""
+"""`--matmul-precision`: gradients in bfloat16 on a CPU; one line where it has no effect."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from rlzoo import PPO
+from rlzoo import PPO, SAC
 from rlzoo.accel import matmul_precision
 from rlzoo.accel.batched_linear import batched_linear
 from rlzoo.accel.fast_mlp import Tape, fast_forward
-from rlzoo.accel.matmul_precision import linear, set_matmul_precision, without_effect
+from rlzoo.accel.matmul_precision import affine, linear, set_matmul_precision, without_effect
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
 from rlzoo.experiment.resolve import resolve_config
 from rlzoo.experiment.session import open_session
-from rlzoo.networks.ensemble import EnsembleLinear
 from rlzoo.stacked.stack import stack_problem
 
 CPU = torch.device("cpu")
@@ -42,10 +42,19 @@ def matrices(*shapes: tuple[int, ...]) -> list[Tensor]:
     return [torch.randn(shape, generator=generator) for shape in shapes]
 
 
-def test_cpus_round_with_medium_only() -> None:
-    for precision, expected in (("high", False), ("medium", True), ("highest", False)):
+def rounds() -> tuple[bool, bool]:
+    """Return whether gradients, and whether values of critics are rounded."""
+    return matmul_precision.gradients_in_bfloat16, matmul_precision.values_in_bfloat16
+
+
+def test_cpus_round_gradients_and_with_medium_values() -> None:
+    for precision, expected in (
+        ("high", (True, False)),
+        ("medium", (True, True)),
+        ("highest", (False, False)),
+    ):
         set_matmul_precision(precision, CPU)
-        assert matmul_precision.in_bfloat16 is expected
+        assert rounds() == expected
         assert torch.get_float32_matmul_precision() == "highest"  # it would round every layer
 
 
@@ -54,12 +63,11 @@ def test_one_line_says_where_it_has_no_effect(
 ) -> None:
     assert without_effect("medium", CPU) is None
     assert without_effect("highest", CPU) is None
-    assert "TF32" in str(without_effect("high", CPU))
     monkeypatch.setattr(matmul_precision, "cpu_multiplies_bfloat16", lambda: False)
     set_matmul_precision("medium", CPU)
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "--matmul-precision medium has no effect" in said
-    assert not matmul_precision.in_bfloat16
+    assert rounds() == (False, False)
 
 
 def test_old_gpus_have_no_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,77 +83,117 @@ def test_an_unknown_precision_is_named() -> None:
 
 @pytest.mark.parametrize(
     ("flag", "hyperparameter", "expected"),
-    [(None, "medium", True), ("high", "medium", False), ("medium", None, True), (None, None, False)],
+    [
+        (None, "medium", (True, True)),
+        ("high", "medium", (True, False)),
+        ("highest", "high", (False, False)),
+        (None, None, (False, False)),
+    ],
 )
 def test_the_precision_holds_until_the_training_is_closed(
-    flag: str | None, hyperparameter: str | None, expected: bool
+    flag: str | None, hyperparameter: str | None, expected: tuple[bool, bool]
 ) -> None:
     values = {"policy": "MlpPolicy", **({"matmul_precision": hyperparameter} if hyperparameter else {})}
     run = RunConfig(algo="ppo", env_id="CartPole-v1", seed=0, eval_freq=-1, verbose=0, matmul_precision=flag)
     with open_session(run, resolve_config("ppo", values)):
-        assert matmul_precision.in_bfloat16 is expected
-    assert not matmul_precision.in_bfloat16
+        assert rounds() == expected
+    assert rounds() == (False, False)
 
 
-def test_factors_and_product_of_a_wide_layer_are_rounded() -> None:
-    x, weight, bias = matrices((256, 256), (128, 256), (128,))
-    exact = rounded(x) @ rounded(weight).t()
-    before = linear(x, weight, bias)
-    set_matmul_precision("medium", CPU)
-    y = linear(x, weight, bias)
-    # the sum in float32 may fall to the other side of the middle between two numbers of bfloat16
-    assert torch.allclose(y.double() - bias, exact, rtol=STEP, atol=1e-5)
-    assert (before - y).abs().max() > 1e-3
-
-
-@pytest.mark.parametrize(
-    ("n_rows", "n_in", "n_out"),
-    [(256, 105, 256), (256, 256, 127), (127, 256, 256), (1, 1024, 1024)],
-    ids=["narrow input", "narrow output", "few rows", "one row"],
-)
-def test_small_products_keep_their_bits(n_rows: int, n_in: int, n_out: int) -> None:
-    x, weight, bias = matrices((n_rows, n_in), (n_out, n_in), (n_out,))
-    expected = linear(x, weight, bias)
-    set_matmul_precision("medium", CPU)
-    assert torch.equal(linear(x, weight, bias), expected)
-
-
-def test_a_batched_layer_rounds_as_single_layers_do() -> None:
-    x, weight, bias = matrices((2, 256, 256), (2, 256, 256), (2, 1, 256))
-    set_matmul_precision("medium", CPU)
-    together = batched_linear(x, weight, bias)
-    apart = torch.stack([linear(*layer) for layer in zip(x, weight.mT, bias[:, 0], strict=True)])
-    assert torch.allclose(together, apart, rtol=STEP, atol=1e-5)
-    layer = EnsembleLinear(2, 256, 256)
-    layer.weight.data, layer.bias.data = weight, bias
-    assert torch.allclose(layer.first(x[0]), together[0], rtol=STEP, atol=1e-5)
+def wide_network() -> tuple[nn.Sequential, Tensor]:
+    """Return a network of which one layer is wide, with gradients of zero, and a batch."""
+    network = nn.Sequential(nn.Linear(8, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 2))
+    for parameter in network.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    return network, matrices((256, 8))[0]
 
 
 @pytest.mark.parametrize("on_tape", [True, False], ids=["tape", "autograd"])
 def test_gradients_are_products_of_rounded_factors(on_tape: bool) -> None:
-    network = nn.Sequential(nn.Linear(8, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 2))
-    (x,) = matrices((256, 8))
-    for parameter in network.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    set_matmul_precision("medium", CPU)
+    network, x = wide_network()
+    before = network(x)
+    set_matmul_precision("high", CPU)
     if on_tape:
         tape = Tape()
         with tape:
-            loss = fast_forward(network, x).square().sum()
+            y = fast_forward(network, x)
+            loss = y.square().sum()
         tape.backward(loss)
     else:
-        fast_forward(network, x).square().sum().backward()
+        y = fast_forward(network, x)
+        y.square().sum().backward()
+    assert torch.equal(y, before)  # values are float32
 
+    wide = network[2]
     with torch.no_grad():
         hidden = network[:2](x)
-        wide = network[2]
-        outputs = linear(hidden, wide.weight, wide.bias).relu()
-        of_wide = (2 * network[4](outputs) @ network[4].weight) * (outputs > 0)
+        outputs = network[:4](x)
+        of_wide = (2 * y @ network[4].weight) * (outputs > 0)
         by_weight = rounded(of_wide).t() @ rounded(hidden)
         of_hidden = (rounded(of_wide) @ rounded(wide.weight)) * (hidden > 0)
         by_first_weight = of_hidden.t() @ x.double()
-    assert torch.allclose(wide.weight.grad.double(), by_weight, rtol=2 * STEP, atol=1e-2)
-    assert torch.allclose(network[0].weight.grad.double(), by_first_weight, rtol=2 * STEP, atol=1e-1)
+    # the sum in float32 may fall to the other side of the middle between two numbers of bfloat16
+    assert torch.allclose(wide.weight.grad.double(), by_weight, rtol=STEP, atol=1e-3)
+    assert torch.allclose(network[0].weight.grad.double(), by_first_weight, rtol=STEP, atol=1e-1)
+    assert torch.allclose(wide.bias.grad, of_wide.sum(0), rtol=1e-5, atol=1e-4)
+    exact = of_wide.t() @ hidden
+    assert (wide.weight.grad - exact).abs().max() > 1e-3 * exact.abs().max()
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_in", "n_out"),
+    [(256, 105, 256), (256, 256, 127), (127, 256, 256)],
+    ids=["narrow input", "narrow output", "few rows"],
+)
+def test_gradients_of_small_products_keep_their_bits(n_rows: int, n_in: int, n_out: int) -> None:
+    def gradients() -> list[Tensor]:
+        x, weight, bias = (
+            tensor.requires_grad_() for tensor in matrices((n_rows, n_in), (n_out, n_in), (n_out,))
+        )
+        linear(x, weight, bias).square().sum().backward()
+        return [tensor.grad for tensor in (x, weight, bias) if tensor.grad is not None]
+
+    expected = gradients()
+    set_matmul_precision("medium", CPU)
+    assert all(map(torch.equal, gradients(), expected))
+
+
+def test_layers_of_critics_have_gradients_of_single_layers() -> None:
+    x, weight, bias = (
+        tensor.requires_grad_() for tensor in matrices((2, 256, 256), (2, 256, 256), (2, 1, 256))
+    )
+    set_matmul_precision("high", CPU)
+    together = batched_linear(x, weight, bias)
+    apart = torch.stack([linear(*layer) for layer in zip(x, weight.mT, bias[:, 0], strict=True)])
+    first = affine(x[0], weight[0], bias[0, 0])
+    assert torch.allclose(together, apart, rtol=1e-4, atol=1e-4)
+    of_apart = torch.autograd.grad(apart.square().sum(), (x, weight, bias))
+    of_together = torch.autograd.grad(together.square().sum(), (x, weight, bias))
+    of_first = torch.autograd.grad(first.square().sum(), (x, weight, bias))
+    for ours, theirs, alone in zip(of_together, of_apart, of_first, strict=True):
+        assert torch.allclose(ours, theirs, rtol=STEP, atol=1e-2)
+        assert torch.allclose(alone[0], theirs[0], rtol=STEP, atol=1e-2)
+
+
+def test_critics_values_are_rounded_where_asked_for() -> None:
+    critic = SAC("MlpPolicy", "Pendulum-v1", buffer_size=100, seed=0, device="cpu").policy.critic
+    obs, actions = matrices((256, 3), (256, 1))
+    of_actor = actions.clone().requires_grad_()
+    for values in (critic.all_values, critic.first_values):
+        set_matmul_precision("highest", CPU)
+        exact = values(obs, actions)
+
+        def is_rounded(actions: Tensor, values: Any = values, exact: Tensor = exact) -> bool:
+            error = (values(obs, actions) - exact).abs().max()
+            assert error < 4 * STEP * exact.abs().max()
+            return bool(error > 0)
+
+        set_matmul_precision("high", CPU)
+        assert is_rounded(of_actor) and not is_rounded(actions)
+        set_matmul_precision("medium", CPU)
+        assert is_rounded(of_actor) and is_rounded(actions)
+        with torch.no_grad():
+            assert is_rounded(actions)
 
 
 def test_only_trainings_with_wide_layers_change() -> None:
@@ -165,5 +213,5 @@ def test_only_trainings_with_wide_layers_change() -> None:
 def test_seeds_are_not_stacked_in_bfloat16() -> None:
     model = PPO("MlpPolicy", "CartPole-v1", device="cpu")
     assert stack_problem(model) is None
-    set_matmul_precision("medium", CPU)
-    assert stack_problem(model) == "matmul_precision is medium"
+    set_matmul_precision("high", CPU)
+    assert stack_problem(model) == "gradients are computed in bfloat16"
