@@ -110,8 +110,9 @@ def gather(
     if len(set(labels)) < len(labels):
         raise UserError(f"the labels of folders must differ, unlike {', '.join(labels)}")
     found = {run: folder for folder in folders for run in find_runs(folder)}
-    runs = select(list(found), algos, envs)
-    frame = evaluations_of(runs, ", ".join(map(str, folders)))
+    where = ", ".join(map(str, folders))
+    runs = select(list(found), algos, envs, where)
+    frame = evaluations_of(runs, where)
     if labels or len(folders) > 1:
         label_of = dict(zip(folders, labels or map(str, folders), strict=True))
         column = frame["run"].map({str(run.folder): label_of[found[run]] for run in runs})

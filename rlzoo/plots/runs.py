@@ -19,7 +19,7 @@ import numpy as np
 
 from rlzoo.config.run import check_folder
 from rlzoo.config.values_as_text import read_yaml
-from rlzoo.core.errors import UserError, unknown
+from rlzoo.core.errors import UserError, nearest
 from rlzoo.io.npz import read_npz
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ EVALUATIONS = "evaluations.npz"
 ROW = "row.json"
 COLUMNS = {"results": "return", "ep_lengths": "length", "successes": "success"}
 """Names of the arrays in evaluations.npz as columns."""
+LISTED = 12  # names in an error
 OWN_COLUMNS = ("algorithm", "name", "environment", "seed", "run", "step")
 
 
@@ -98,18 +99,21 @@ def find_runs(folder: str | os.PathLike[str]) -> list[Run]:
     return sorted(found, key=lambda run: (run.environment, run.name, run.seed or 0, str(run.folder)))
 
 
-def select(runs: Sequence[Run], algos: Iterable[str] = (), envs: Iterable[str] = ()) -> list[Run]:
+def select(
+    runs: Sequence[Run], algos: Iterable[str] = (), envs: Iterable[str] = (), where: str = "the folder"
+) -> list[Run]:
     """Return the runs of some algorithms and environments.
 
     :param algos: names of algorithms or variants, in any case; empty: all
     :param envs: ids of environments, or parts of ids; empty: all
+    :param where: the runs are, for the error
     :raises UserError: no algorithm or no environment of these has a run; a warning names others without one
     """
     algos, envs = list(algos), list(envs)
     names = {name for run in runs for name in (run.algorithm, run.name)}
-    wanted_names = _matches("algorithm", algos, names, _matching_names)
+    wanted_names = _matches("algorithm", algos, names, _matching_names, where)
     ids = {run.environment for run in runs}
-    wanted_ids = _matches("environment", envs, ids, _matching_ids)
+    wanted_ids = _matches("environment", envs, ids, _matching_ids, where)
     chosen = [
         run
         for run in runs
@@ -117,7 +121,11 @@ def select(runs: Sequence[Run], algos: Iterable[str] = (), envs: Iterable[str] =
         and (not envs or run.environment in wanted_ids)
     ]
     if not chosen:
-        raise UserError(f"there is no run of {', '.join(algos)} on {', '.join(envs)}")
+        pairs = sorted({f"{run.name} on {run.environment}" for run in runs})
+        listed = ", ".join(pairs[:LISTED]) + (", ..." if len(pairs) > LISTED else "")
+        raise UserError(
+            f"there is no run of {', '.join(algos)} on {', '.join(envs)} in {where}, only of {listed}"
+        )
     return chosen
 
 
@@ -193,16 +201,21 @@ def _row_name(path: Path) -> str | None:
 
 
 def _matches(
-    kind: str, texts: list[str], known: set[str], find: Callable[[str, set[str]], list[str]]
+    kind: str, texts: list[str], known: set[str], find: Callable[[str, set[str]], list[str]], where: str
 ) -> set[str]:
     """Return what `find` finds for the texts.
 
+    :param where: the runs are, for the error
     :raises UserError: it finds nothing for any; a warning names the texts that it finds nothing for
     """
     found = {text: find(text, known) for text in texts}
     missing = [text for text in texts if not found[text]]
     if missing and len(missing) == len(texts):
-        raise unknown(kind, missing[0], known)
+        match = nearest(missing[0], known)
+        hint = f"; did you mean {match!r}?" if match else ""
+        listed = ", ".join(sorted(known)[:LISTED]) + (", ..." if len(known) > LISTED else "")
+        asked = " or ".join(map(repr, missing))
+        raise UserError(f"there is no run of {kind} {asked} in {where}, only of {listed}{hint}")
     for text in missing:
         warnings.warn(f"there is no run of {kind} {text!r}", stacklevel=3)
     return {name for names in found.values() for name in names}

@@ -65,7 +65,7 @@ def train(
         raise unknown("y axis", y, Y_AXES)
     if window < 1:
         raise UserError(f"the window must be at least 1 episode, not {window}")
-    episodes = _episodes(select(find_runs(folder), algos, envs), y, max_timesteps, str(folder))
+    episodes = _episodes(select(find_runs(folder), algos, envs, str(folder)), y, max_timesteps, str(folder))
     by_env: dict[str, list[Run]] = {}
     for run in episodes:
         by_env.setdefault(run.environment, []).append(run)

@@ -132,7 +132,7 @@ def test_report_takes_the_flags_of_plot_from_file(results):
     [
         ("train -f nowhere", "there is no folder 'nowhere'"),
         ("train -a pppo", "did you mean 'ppo'?"),
-        ("train -e C-v0", "unknown environment 'C-v0'"),
+        ("train -e C-v0", "no run of environment 'C-v0' in logs, only of A-v0, B-v0"),
         ("train -y success", "no episode with is_success"),
         ("train -x hours", "unknown x axis 'hours'"),
         ("train -w 0", "at least 1"),

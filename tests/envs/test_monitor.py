@@ -189,6 +189,21 @@ def test_damaged_monitor_file_is_one_line(content, tmp_path):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (b"1,ab,3", "line 4 has 'ab' in the column 'l', not a number"),
+        (b"1,2,3,4", "line 4 has 4 values for 3 columns"),
+        (b"\x00\x00", r"line 4 has '\\x00\\x00' in the column 'r'"),
+        (b"1,\xff,3", "line 4 is not text"),
+    ],
+)
+def test_damaged_row_is_named_with_its_line(row, message, tmp_path):
+    (tmp_path / "0.monitor.csv").write_bytes(b'#{"t_start": 1}\nr,l,t\n1,2,3\n' + row + b"\n1,2,3\n")
+    with pytest.raises(LoadMonitorResultsError, match=rf"0\.monitor\.csv is damaged: {message}"):
+        load_results(tmp_path)
+
+
 def test_time_limit_is_a_known_keyword() -> None:
     info = play(Monitor(Counter(), info_keywords=("TimeLimit.truncated",)), 1)
     assert info["episode"]["TimeLimit.truncated"] is False

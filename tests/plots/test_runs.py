@@ -97,6 +97,18 @@ def test_names_without_a_run_are_left_out_with_a_warning(make_run, tmp_path):
         assert len(select(runs, envs=["Walker", "Ant"])) == 1
 
 
+def test_algorithms_without_a_run_are_said_with_those_there(make_run, tmp_path):
+    make_run(algo="ppo")
+    make_run(algo="a2c", env="Ant-v5")
+    runs = find_runs(tmp_path / "logs")
+    with pytest.raises(UserError, match=r"^there is no run of algorithm 'dqn' in logs, only of a2c, ppo$"):
+        select(runs, ["dqn"], where="logs")
+    with pytest.raises(UserError, match=r"'pppo' or 'sac' in logs, only of a2c, ppo; did you mean 'ppo'\?"):
+        select(runs, ["pppo", "sac"], where="logs")
+    with pytest.raises(UserError, match="no run of ppo on Ant-v5 in logs, only of a2c on Ant-v5, ppo on C"):
+        select(runs, ["ppo"], ["Ant-v5"], where="logs")
+
+
 def test_folder_without_runs_is_a_mistake(tmp_path):
     with pytest.raises(UserError, match="there are no runs in"):
         load_runs(tmp_path)

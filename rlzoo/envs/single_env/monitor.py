@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 EXTENSION = "monitor.csv"
+NUMBERS = ("r", "l", "t")  # columns of every file
 
 
 class LoadMonitorResultsError(UserError):
@@ -376,8 +377,10 @@ def _whole_lines(file: str | os.PathLike[str], content: bytes) -> list[str]:
     """Return the complete lines of a monitor file: a killed process may leave an incomplete last one."""
     try:
         return content[: content.rfind(b"\n") + 1].decode().splitlines()
-    except UnicodeDecodeError:
-        raise LoadMonitorResultsError(f"{file} is not a monitor file: it is not text") from None
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        what = "is not a monitor file: it" if line == 1 else f"is damaged: line {line}"
+        raise LoadMonitorResultsError(f"{file} {what} is not text") from None
 
 
 def _table(file: str | os.PathLike[str], lines: Sequence[str]) -> pd.DataFrame:
@@ -387,11 +390,45 @@ def _table(file: str | os.PathLike[str], lines: Sequence[str]) -> pd.DataFrame:
     try:
         table = pd.read_csv(io.StringIO("\n".join(lines)))
     except (ValueError, OverflowError) as error:  # pandas' own errors are ValueErrors
-        raise LoadMonitorResultsError(f"{file} is damaged: {' '.join(str(error).split())}") from error
-    for column in ("r", "l", "t"):
+        what = _damaged_line(lines) or " ".join(str(error).split())
+        raise LoadMonitorResultsError(f"{file} is damaged: {what}") from error
+    for column in NUMBERS:
         if column not in table or (len(table) and table[column].dtype.kind not in "iuf"):
-            raise LoadMonitorResultsError(f"{file} is damaged: it has no numbers in a column {column!r}")
+            what = _damaged_line(lines) or f"it has no numbers in a column {column!r}"
+            raise LoadMonitorResultsError(f"{file} is damaged: {what}")
     return table
+
+
+def _damaged_line(lines: Sequence[str]) -> str | None:
+    """Return what is wrong with the first damaged line; None if each line alone can be read.
+
+    :param lines: those of a monitor file after its first
+    """
+    columns: list[str] = []
+    try:
+        for number, line in enumerate(lines, 2):
+            row = next(csv.reader([line]), [])
+            if number == 2:
+                columns = row
+                missing = [column for column in NUMBERS if column not in columns]
+                if missing:
+                    return f"line 2 names no column {missing[0]!r}"
+            elif len(row) > len(columns):
+                return f"line {number} has {len(row)} values for {len(columns)} columns"
+            for column, value in zip(columns, row if number > 2 else (), strict=False):
+                if column in NUMBERS and value and not _is_number(value):
+                    return f"line {number} has {value[:40]!r} in the column {column!r}, not a number"
+    except csv.Error as error:
+        return f"line {number}: {error}"
+    return None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _first_line(file: str | os.PathLike[str], line: str) -> Info:
