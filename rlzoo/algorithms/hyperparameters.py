@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
 from typing import Any, TypeAlias, TypeGuard
 
 from rlzoo.core.errors import UnknownArgument, UserError, unknown
 from rlzoo.core.schedules import Schedule, lr_schedule, make_schedule
-from rlzoo.core.signatures import constructor_parameters
+from rlzoo.core.signatures import TAKEN, constructor_parameters
 
 ScheduleLike: TypeAlias = "float | str | Callable[[float], float]"
 """A number, a schedule's name such as `lin_3e-4`, or a function of the progress remaining (1 to 0)."""
+
+
+class OutOfRange(UserError):
+    """A hyperparameter that is too small or too large, whatever the others are."""
 
 
 TrainFreq: TypeAlias = "int | tuple[int, str]"
@@ -53,8 +58,18 @@ def _as_schedule(value: object) -> object:
         value = _as_float(value)
     elif not (isinstance(value, str) or callable(value)):
         raise TypeError
+    if not callable(value) and _is_not_finite(value):
+        raise TypeError
     make_schedule(value)  # a misspelt name is an error here, not at the first update
     return value
+
+
+def _is_not_finite(value: object) -> bool:
+    """Return whether this is NaN or an infinity, as a number or as a text such as `nan`."""
+    try:
+        return not math.isfinite(float(str(value)))
+    except ValueError:
+        return False
 
 
 def _as_str(value: object) -> str:
@@ -82,7 +97,7 @@ _CHECKS: dict[str, tuple[Callable[[object], Any], str]] = {
     "bool": (_as_bool, "true or false"),
     "str": (_as_str, "a text"),
     "TrainFreq": (_as_train_freq, "a number of steps, at least 1, or such as (1, 'episode')"),
-    "ScheduleLike": (_as_schedule, "a number or a schedule such as 'lin_3e-4'"),
+    "ScheduleLike": (_as_schedule, "a finite number or a schedule such as 'lin_3e-4'"),
 }
 
 
@@ -168,10 +183,12 @@ def check_value(name: str, value: object, annotation: str) -> Any:
             return _CHECKS[kind][0](value)
         except (TypeError, OverflowError):
             continue
+        except UserError as error:  # of a schedule
+            raise UserError(f"{name}: {error}") from None
     if not known:
         return value  # a field with its own checks (classes, dictionaries)
     expected = " or ".join([_CHECKS[kind][1] for kind in known] + (["null"] if "None" in kinds else []))
-    if _is_number(value) and abs(value) >= 2**63:
+    if _is_number(value) and 2**63 <= abs(value) < math.inf:
         expected += " below 2**63"
     raise UserError(f"{name} must be {expected}, not {value!r}")
 
@@ -187,7 +204,7 @@ def check_range(
 
     A schedule such as "lin_3e-4" is checked by its value at the start.
 
-    :raises UserError: naming the field, its value and the range
+    :raises OutOfRange: naming the field, its value and the range
     """
     for name in names:
         value = getattr(config, name)
@@ -199,7 +216,7 @@ def check_range(
         bounds = f"{'above' if above else 'at least'} {low:g}" + (
             f" and at most {high:g}" if high != float("inf") else ""
         )
-        raise UserError(f"{name} must be {bounds}, not {value!r}")
+        raise OutOfRange(f"{name} must be {bounds}, not {value!r}")
 
 
 def check_unused(config: Any, names: Iterable[str], needed: str) -> None:
@@ -238,3 +255,26 @@ def check_arguments(
                 check_value(f"{where}: {key}", value, annotation)
         elif not open_ended and key not in also_known:
             raise unknown(f"argument of {where}", key, {*parameters, *also_known})
+
+
+def check_constructor(where: str, cls: type, kwargs: Mapping[str, object], wraps: bool = False) -> None:
+    """Check the keywords of a constructor as `check_arguments` does, and that none is missing.
+
+    :param wraps: the first argument is an environment, which is not among the keywords
+    :raises UserError: names an unknown, a missing or a superfluous keyword
+    """
+    parameters = list(inspect.signature(cls).parameters.values())
+    given = parameters[0].name if wraps and parameters else None
+    if given in kwargs:
+        raise UserError(f"{where}: {given} is the environment, which is given by rlzoo; leave it out")
+    check_arguments(where, cls, kwargs)
+    missing = [
+        item.name
+        for item in parameters
+        if item.kind in TAKEN and item.default is item.empty and item.name not in (given, *kwargs)
+    ]
+    if missing:
+        example = ", ".join(f"{name}: ..." for name in missing)
+        raise UserError(
+            f"{where} needs {' and '.join(missing)}: write {{{where.split()[-1]}: {{{example}}}}}"
+        )

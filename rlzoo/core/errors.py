@@ -93,7 +93,12 @@ def unknown(kind: str, name: str, known: Iterable[str], error: type[UserError] =
     match = nearest(name, known)
     if match is not None:
         return error(f"unknown {kind} {name!r}; did you mean {match!r}?")
-    listed = ", ".join(sorted(known)[:12]) + (", ..." if len(known) > 12 else "")
+    if len(known) > 12:
+        import difflib
+
+        listed = ", ".join([*difflib.get_close_matches(str(name), known, n=12, cutoff=0.0), "..."])
+    else:
+        listed = ", ".join(sorted(known))
     return error(f"unknown {kind} {name!r}" + (f"; known: {listed}" if listed else ""))
 
 

@@ -22,6 +22,7 @@ from rlzoo.callbacks.callbacks import BaseCallback, CheckpointCallback, EvalCall
 from rlzoo.config.hyperparams import plays_stochastically
 from rlzoo.config.run import RunConfig, bare_id
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
+from rlzoo.core.signatures import is_own
 from rlzoo.envs.make_vec_env import as_vec_env, make_vec_env
 from rlzoo.envs.single_env.monitor import Monitor
 from rlzoo.envs.vec_env.vec_env import VecEnv, load_env_state
@@ -43,7 +44,7 @@ class WrapperChain:
 
     def __call__(self, env: gym.Env) -> gym.Env:
         for wrapper, kwargs in self.wrappers:
-            env = wrapper(env, **kwargs)
+            env = construct("env_wrapper", wrapper, env, **kwargs)
         return env
 
 
@@ -128,8 +129,8 @@ def _base(
 ) -> VecEnv:
     wrapper: Callable[..., gym.Env] | None = None
     wrapper_kwargs: dict[str, object] = {}
-    if len(resolved.env_wrappers) == 1:  # handed on as it is: for some, make_vec_env has a native equivalent
-        wrapper, wrapper_kwargs = resolved.env_wrappers[0]
+    if len(resolved.env_wrappers) == 1 and is_own(resolved.env_wrappers[0][0]):
+        wrapper, wrapper_kwargs = resolved.env_wrappers[0]  # for some, make_vec_env has a native equivalent
     elif resolved.env_wrappers:
         wrapper = WrapperChain(resolved.env_wrappers)
     # Wrappers and callbacks may ask for images; nothing else does.

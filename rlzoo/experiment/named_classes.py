@@ -22,7 +22,7 @@ from torch.optim import Optimizer
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.callbacks.base_callback import BaseCallback
 from rlzoo.config.class_names import class_path
-from rlzoo.core.errors import RunFailed, UserError, unknown
+from rlzoo.core.errors import RunFailed, UserError, nearest, unknown
 from rlzoo.envs.single_env.registration import (
     FAMILIES,
     is_of_environments,
@@ -63,7 +63,7 @@ def load_class(path: str, key: str, trusted: bool = True) -> type:
         import rlzoo
 
         if full not in rlzoo.__all__:
-            raise unknown(key, path, rlzoo.__all__)
+            raise unknown(key, path, _classes_of_rlzoo(key))
         return require_kind(getattr(rlzoo, full), key, path)
     known = may_be_named(full)
     if not known:
@@ -104,7 +104,33 @@ def _import(full: str, key: str, path: str) -> Any:
             raise not_installed(f"{key} {path!r}", error.name) from None
         raise UserError(f"{key} {path!r}: {error}") from None
     except AttributeError:
-        raise unknown(f"{key} in {module}", name, dir(sys.modules[module])) from None
+        raise _unknown_class(key, path, module, name) from None
+
+
+def _unknown_class(key: str, path: str, module: str, name: str) -> UserError:
+    """Return the error for a module without a class; it names the public classes that a key may name."""
+    if module == "rlzoo":
+        return unknown(f"{key} in rlzoo", name, _classes_of_rlzoo(key))
+    here = vars(sys.modules[module]).items()
+    if found := [attribute for attribute, item in here if _is_public_class(attribute, item, key)]:
+        return unknown(f"{key} in {module}", name, found)
+    public = _classes_of_rlzoo(key)
+    if match := nearest(name, public):
+        return UserError(f"unknown {key} {path!r}; did you mean 'rlzoo.{match}'?")
+    return unknown(key, name, public)
+
+
+def _classes_of_rlzoo(key: str) -> list[str]:
+    """Return the public classes of rlzoo that a key may name."""
+    import rlzoo
+
+    return [name for name in rlzoo.__all__ if _is_public_class(name, getattr(rlzoo, name), key)]
+
+
+def _is_public_class(name: str, item: object, key: str) -> bool:
+    kinds = KINDS.get(key, OTHER)
+    is_class = isinstance(item, type) and issubclass(item, kinds) and item not in kinds
+    return is_class and not name.startswith("_")
 
 
 def require_kind(found: object, key: str, path: str = "") -> type:

@@ -17,7 +17,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from rlzoo.algorithms.base import Algorithm
-from rlzoo.algorithms.hyperparameters import build_config, check_arguments
+from rlzoo.algorithms.hyperparameters import build_config, check_arguments, check_constructor
 from rlzoo.buffers.demonstrations import as_dataset, is_given
 from rlzoo.config import catalog
 from rlzoo.config.class_names import class_path
@@ -36,6 +36,7 @@ from rlzoo.policies.policy_kwargs import policy_keywords
 from rlzoo.policies.policy_registry import get_policy_class
 
 CONSTRUCTOR_KEYS = ("policy", "policy_kwargs", "stats_window_size")
+WRAPPERS = ("env_wrapper", "vec_env_wrapper")
 MAPPING_KEYS = ("policy_kwargs", "env_kwargs", "eval_env_kwargs", "monitor_kwargs")
 PLACE = re.compile("(^|_)(path|folder|dir|directory|file|filename)$")
 """Names of arguments that say where something is written, or read."""
@@ -228,18 +229,16 @@ def classes(key: str, value: object, trusted: bool = True) -> tuple[Class, ...]:
     if isinstance(value, list | tuple):
         return tuple(item for entry in value for item in classes(key, entry, trusted))
     if isinstance(value, Name):
-        return ((load_class(value.path, key, trusted), {}),)
-    if isinstance(value, str):
-        return ((load_class(value, key, trusted), {}),)
-    if isinstance(value, type):
-        return ((require_kind(value, key), {}),)
+        value = value.path
+    if isinstance(value, str | type):
+        value = {value: {}}
     if isinstance(value, Mapping) and len(value) == 1:
         ((path, kwargs),) = value.items()
         if isinstance(path, str | type) and (kwargs is None or isinstance(kwargs, Mapping)):
             found = require_kind(path, key) if isinstance(path, type) else load_class(path, key, trusted)
             path = str(plain(path))
             kwargs = resolve_names(dict(kwargs or {}), trusted)
-            check_arguments(f"{key} {path}", found, kwargs)
+            check_constructor(f"{key} {path}", found, kwargs, wraps=key in WRAPPERS)
             check_places(f"{key} {path}", kwargs, trusted, path)
             return ((found, kwargs),)
     raise UserError(

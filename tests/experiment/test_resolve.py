@@ -11,6 +11,7 @@ import rlzoo
 from rlzoo.config.values_as_text import interpret
 from rlzoo.core.errors import NotInstalled, UserError
 from rlzoo.envs.single_env.registration import import_packages
+from rlzoo.experiment.factories import build_training_env
 from rlzoo.experiment.named_classes import load_class
 from rlzoo.experiment.resolve import resolve_config
 from rlzoo.io.trust import trust
@@ -155,3 +156,52 @@ def test_env_package_is_found_in_working_directory(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.path", [path for path in __import__("sys").path if path])
     import_packages([], "package_beside_the_user:Own-v0")
     assert "package_beside_the_user" in __import__("sys").modules
+
+
+@pytest.mark.parametrize(
+    ("key", "entry", "message"),
+    [
+        ("env_wrapper", "gymnasium.wrappers.TimeLimit", "needs max_episode_steps: write {gymnasium.wrap"),
+        ("vec_env_wrapper", ["rlzoo.VecFrameStack"], "rlzoo.VecFrameStack needs n_stack"),
+        (
+            "env_wrapper",
+            {"gymnasium.wrappers.TimeLimit": {"max_steps": 9}},
+            "did you mean 'max_episode_steps'",
+        ),
+        ("env_wrapper", {"rlzoo.FrameSkip": {"env": 3}}, "env is the environment"),
+        ("callback", "rlzoo.EvalCallback", "needs eval_env"),
+    ],
+)
+def test_missing_wrapper_argument_is_named(key, entry, message):
+    with pytest.raises(UserError) as caught:
+        resolve_config("ppo", {"policy": "MlpPolicy", key: entry})
+    assert message in str(caught.value)
+
+
+def test_refused_wrapper_argument_is_a_mistake():
+    entry = {"gymnasium.wrappers.TimeLimit": {"max_episode_steps": -1}}
+    resolved = resolve_config("ppo", {"policy": "MlpPolicy", "env_wrapper": entry})
+    with pytest.raises(UserError, match=r"env_wrapper TimeLimit: ValueError: .* positive"):
+        build_training_env(resolved, "CartPole-v1", 0, "auto", None)
+
+
+def test_unknown_class_names_public_classes_only():
+    with pytest.raises(UserError) as caught:
+        load_class("rlzoo.callbacks.Nope", "callback")
+    assert "__" not in str(caught.value) and "CheckpointCallback" in str(caught.value)
+    with pytest.raises(UserError, match=r"did you mean 'rlzoo\.EvalCallback'\?"):
+        load_class("rlzoo.callbacks.EvalCallback", "callback")
+    with pytest.raises(UserError) as caught:
+        load_class("rlzoo.callbacks.callbacks.Nope", "callback")
+    assert "'np'" not in str(caught.value) and "ConvertCallback" in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["nan", "-inf", float("nan"), float("inf")])
+def test_learning_rate_must_be_finite(value):
+    with pytest.raises(UserError, match=r"^learning_rate must be a finite number .*, not '?-?(nan|inf)'?$"):
+        resolve_config("ppo", {"policy": "MlpPolicy", "learning_rate": value})
+
+
+def test_wrong_schedule_is_named_with_its_key():
+    with pytest.raises(UserError, match=r"^clip_range: 'abc' is not a schedule"):
+        resolve_config("ppo", {"policy": "MlpPolicy", "clip_range": "abc"})
