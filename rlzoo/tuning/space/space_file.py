@@ -13,17 +13,26 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rlzoo.algorithms.hyperparameters import (
+    OutOfRange,
+    build_config,
+    check_arguments,
+    check_value,
+    field_names,
+)
 from rlzoo.config import catalog
 from rlzoo.config.her_entries import BUFFER_KEYS, HER
 from rlzoo.config.hyperparams import ZOO_KEYS
 from rlzoo.config.legacy.sb2_translation import current_algorithm
-from rlzoo.config.values_as_text import interpret, read_yaml
+from rlzoo.config.values_as_text import Name, interpret, read_yaml
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.params.search_parameters import Choice, Float, Int, Parameter
+from rlzoo.policies.policy_kwargs import accepted_keywords, policy_keywords
+from rlzoo.policies.policy_registry import get_policy_class
 from rlzoo.tuning.space.search_space import NESTED, Space
 
 RANGE_KEYS = ("low", "high", "log", "step")
@@ -42,12 +51,14 @@ def space_from_file(path: str | Path, algo: str) -> Space:
         raise UserError(f"{path}: not a mapping of hyperparameters to ranges or choices")
     rows: dict[str, Parameter] = {}
     try:
-        annotations = _annotations(algo)
+        annotations, algorithms = _annotations(algo), _algorithms(algo)
         for key, row in _flat(content):
             if key in rows:
                 raise UserError(f"{key} is given twice")
             _check_name(key, algo, annotations)
             rows[key] = _parameter(key, row, annotations.get(key))
+            for value in _values(key, rows[key]):
+                _check_value(key, value, algorithms)
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     return Space(rows)
@@ -121,10 +132,58 @@ def _range(key: str, row: Mapping[str, object], annotation: str | None) -> Param
 
 def _check(key: str, value: object, annotation: str | None) -> None:
     """Check that a value has the type of the hyperparameter."""
-    from rlzoo.algorithms.hyperparameters import check_value
-
     if annotation is not None:
         check_value(key, value, annotation)
+
+
+def _values(key: str, row: Parameter) -> list[object]:
+    """Return the choices of a row, or the ends of its range."""
+    if isinstance(row, Choice):
+        return list(interpret({key: list(row.values)})[key])
+    return [row.low, row.high] if isinstance(row, Float | Int) else []
+
+
+def _check_value(key: str, value: object, algorithms: Sequence[Any]) -> None:
+    """Check that an algorithm can have this value, whatever its other hyperparameters are.
+
+    :raises UserError: none of them can
+    """
+    if key in ("n_envs", "frame_stack") and _is_below(value, 1):
+        raise UserError(f"{key} must be at least 1, not {value!r}")
+    if key in ("noise_std", "noise_std_final") and _is_below(value, 0):
+        raise UserError(f"{key} must be at least 0, not {value!r}")
+    problems: list[UserError] = []
+    for algorithm in algorithms:
+        try:
+            _check_of_algorithm(key, value, algorithm)
+        except UserError as error:
+            problems.append(error)
+    if problems and len(problems) == len(algorithms):
+        raise problems[0]
+
+
+def _check_of_algorithm(key: str, value: object, algorithm: Any) -> None:
+    """:raises UserError: a value out of range, or of another type than the policies take"""
+    parent, _, name = key.partition(".")
+    if parent == "policy_kwargs" and "." not in name and not isinstance(value, Name):
+        for policy in _policies(algorithm):
+            if name in accepted_keywords(policy):
+                try:
+                    keywords = policy_keywords(policy, {name: value})
+                except UserError as error:
+                    raise UserError(f"{key}: {error}") from None
+                check_arguments(parent, policy, keywords)
+    elif name == "" and key in field_names(algorithm.Config):
+        try:
+            build_config(algorithm.Config, {key: value})
+        except OutOfRange:
+            raise
+        except UserError:
+            pass  # it may be right with other values of the others
+
+
+def _is_below(value: object, least: float) -> bool:
+    return isinstance(value, int | float) and value < least
 
 
 def _kinds(annotation: str | None) -> set[str]:
@@ -180,14 +239,20 @@ def _check_name(key: str, algo: str, annotations: Mapping[str, str]) -> None:
 
 def _policy_keywords(algo: str) -> set[str]:
     """Return the keywords of an algorithm's policies."""
-    from rlzoo.policies.policy_kwargs import accepted_keywords
-    from rlzoo.policies.policy_registry import get_policy_class
+    return {
+        name
+        for algorithm in _algorithms(algo)
+        for policy in _policies(algorithm)
+        for name in accepted_keywords(policy)
+    }
 
-    found: set[str] = set()
-    for algorithm in _algorithms(algo):
-        for name in ("MlpPolicy", "CnnPolicy", "MultiInputPolicy", "MlpLstmPolicy", "LinearPolicy"):
-            try:
-                found |= accepted_keywords(get_policy_class(algorithm.policy_family, name))
-            except UserError:
-                continue  # the algorithm has no policy of this name
+
+def _policies(algorithm: Any) -> list[type]:
+    """Return the policies of an algorithm that it has under the usual names."""
+    found = []
+    for name in ("MlpPolicy", "CnnPolicy", "MultiInputPolicy", "MlpLstmPolicy", "LinearPolicy"):
+        try:
+            found.append(get_policy_class(algorithm.policy_family, name))
+        except UserError:
+            continue  # the algorithm has no policy of this name
     return found
