@@ -2,7 +2,8 @@
 
 row.json              {"name": "big_net"}: the name of the task; missing if it has none
 begun_by_benchmark    exists until training has finished; seconds so far of one that can be resumed
-finished.json         {"seconds": 12.5, "date": ..., "evaluation_seconds": 1.2, "expert": ...}
+finished.json         {"seconds": 12.5, "date": ..., "evaluation_seconds": 1.2, "expert": ...}; seconds are
+                      null if they are unknown, because the file was damaged and has been written again
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from rlzoo.config.benchmark import is_row_name
@@ -31,8 +33,7 @@ def mark_begun(folder: Path, name: str | None = None) -> None:
     """
     (folder / BEGUN).touch()
     if name is not None:
-        with atomic_write(folder / ROW) as file:
-            file.write((json.dumps({"name": name}) + "\n").encode())
+        _write(folder / ROW, {"name": name})
 
 
 def row_name(folder: Path) -> str | None:
@@ -74,9 +75,30 @@ def mark_finished(
     evaluations = None if evaluation_seconds is None else round(evaluation_seconds, 3)
     content = {"seconds": round(seconds, 3), "date": utc_now(), "expert": expert}
     content["evaluation_seconds"] = evaluations
-    with atomic_write(folder / FINISHED) as file:
-        file.write((json.dumps({k: v for k, v in content.items() if v is not None}) + "\n").encode())
+    _write(folder / FINISHED, {k: v for k, v in content.items() if v is not None})
     (folder / BEGUN).unlink(missing_ok=True)
+
+
+def mend_marks(folder: Path, name: str | None) -> list[Path]:
+    """Write the damaged marks of a finished run again, and return their files.
+
+    What a damaged `finished.json` said is lost: the training time is then unknown.
+
+    :param name: of its task, if it has one
+    """
+    mended = []
+    try:
+        row_name(folder)
+    except UserError:
+        _write(folder / ROW, {"name": name})
+        mended.append(folder / ROW)
+    try:
+        training_seconds(folder)
+        learned_from(folder)
+    except UserError:
+        _write(folder / FINISHED, {"seconds": None, "date": utc_now()})
+        mended.append(folder / FINISHED)
+    return mended
 
 
 def mark_interrupted(folder: Path, seconds: float, evaluation_seconds: float | None = None) -> None:
@@ -85,9 +107,7 @@ def mark_interrupted(folder: Path, seconds: float, evaluation_seconds: float | N
     :param seconds: training time, without evaluations
     :param evaluation_seconds: time of the evaluations, if there were any
     """
-    with atomic_write(folder / BEGUN) as file:
-        content = {"seconds": seconds, "evaluation_seconds": evaluation_seconds or 0.0}
-        file.write((json.dumps(content) + "\n").encode())
+    _write(folder / BEGUN, {"seconds": seconds, "evaluation_seconds": evaluation_seconds or 0.0})
 
 
 def seconds_so_far(folder: Path) -> tuple[float, float]:
@@ -134,6 +154,8 @@ def training_seconds(folder: Path) -> float | None:
     if not is_finished(folder):
         return None
     content = _content(folder / FINISHED)
+    if content.get("seconds", 0) is None:  # see `mend_marks`
+        return None
     try:
         seconds = float(str(content["seconds"]))
     except (LookupError, ValueError):
@@ -152,6 +174,12 @@ def learned_from(folder: Path) -> str | None:
     if not isinstance(expert, str | None):
         raise UserError(f"{folder / FINISHED} is damaged: expert is {str(expert)[:40]!r}")
     return expert
+
+
+def _write(path: Path, content: Mapping[str, object]) -> None:
+    """Write a marker file."""
+    with atomic_write(path) as file:
+        file.write((json.dumps(content) + "\n").encode())
 
 
 def _content(path: Path) -> dict[str, object]:

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from rlzoo.benchmark import run_list as benchmark_run
-from rlzoo.benchmark.finished import mark_finished
+from rlzoo.benchmark.finished import is_finished, mark_finished, row_name, training_seconds
 from rlzoo.benchmark.run_list import Ended, Options
 from rlzoo.cli.main import main
 from rlzoo.config.hyperparams import lookup
@@ -44,6 +44,7 @@ def finished(folder, n_timesteps):
     (run / "CartPole-v1" / "config.yml").write_text(dump_yaml(values))
     (run / "CartPole-v1.zip").touch()
     mark_finished(run, 1.0)
+    return run
 
 
 def test_what_becomes_of_each_job_is_said(done, capsys):
@@ -166,3 +167,13 @@ def test_what_another_process_did_is_said(done, monkeypatch, capsys):
     monkeypatch.setattr(benchmark_run, "run_jobs", run_jobs)
     assert main(["benchmark", "run", "my list.yml", "--rows", "ppo:CartPole-v1", "--seeds", "1"]) == 0
     assert "[1/1] ppo CartPole-v1 seed 1: done by another process\n" in capsys.readouterr().out
+
+
+def test_damaged_marks_are_written_again(done, tmp_path, capsys):
+    run = finished(tmp_path / "my runs", 50)
+    (run / "finished.json").write_text('{"sec')
+    (run / "row.json").write_text('{"na')
+    assert main(["benchmark", "run", "my list.yml", "-f", "my runs", "--seeds", "1", "--n-jobs", "1"]) == 0
+    assert done == ["a2c CartPole-v1 seed 1 x1"]
+    assert is_finished(run) and training_seconds(run) is None and row_name(run) is None
+    assert capsys.readouterr().err.count("was damaged, and is written again") == 2

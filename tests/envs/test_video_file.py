@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -137,3 +138,15 @@ def test_an_ffmpeg_that_does_not_run_is_named(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"cannot run ffmpeg, .*ffmpeg: No such file"):
         write(tmp_path / "video.mp4")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_file_of_a_killed_process_is_removed(tmp_path):
+    process = subprocess.Popen(["true"])
+    process.wait()
+    left = tmp_path / f".rlzoo-{process.pid}-video.mp4"
+    running = tmp_path / f".rlzoo-{os.getppid()}-video.mp4"
+    other = tmp_path / f".rlzoo-{process.pid}-my-video.mp4"
+    for file in (left, running, other):
+        file.touch()
+    write(tmp_path / "video.mp4")
+    assert not left.exists() and running.exists() and other.exists()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -90,6 +92,8 @@ def run(args: argparse.Namespace) -> int:
     if args.seeds:
         rows = [replace(row, seeds=tuple(dict.fromkeys(args.seeds))) for row in rows]
     jobs = jobs_of(rows, listed)
+    if not args.dry_run:
+        mend(jobs, args.folder)
     for job in jobs:
         try:
             job.check(args.folder, options)
@@ -113,6 +117,17 @@ def run(args: argparse.Namespace) -> int:
                 workers = stacking_workers(args, options)
             train(waiting, args, options, workers)
     return 0
+
+
+def mend(jobs: Iterable[Job], folder: Path) -> None:
+    """Write the damaged marks of finished trainings again, and say so."""
+    from rlzoo.benchmark.finished import mend_marks
+    from rlzoo.benchmark.run_list import Training
+
+    for job in jobs:
+        if isinstance(job, Training) and job.is_done(folder) and (run := job.run_folder(folder)) is not None:
+            for mark in mend_marks(run, job.row.name):
+                print(f"rlzoo: {mark} was damaged, and is written again", file=sys.stderr)
 
 
 def workers_on_ray(ray: RayConfig, folder: Path, resources: ExitStack) -> Workers:

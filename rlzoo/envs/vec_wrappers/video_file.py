@@ -6,6 +6,7 @@ Frames are piped to ffmpeg one by one, so memory does not grow with the length o
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -67,6 +68,7 @@ class VideoWriter:
         self._shape: tuple[int, ...] = ()
         self._process: subprocess.Popen[bytes] | None = None
         check_writable(self.path)
+        _remove_leftovers(self.path)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process is
 
     def write(self, frame: np.ndarray) -> None:
@@ -168,6 +170,28 @@ class VideoWriter:
         said = self._errors.read().decode(errors="replace").strip().splitlines()
         self.abandon()
         return RunFailed(f"ffmpeg could not write {self.path}: {one_line(said[-1] if said else 'no reason')}")
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove unfinished files of a video whose processes were killed."""
+    for file in path.parent.glob(".rlzoo-*"):
+        found = re.fullmatch(rf"\.rlzoo-(\d{{1,10}})-{re.escape(path.name)}", file.name)
+        if found and not _is_running(int(found[1])):
+            with suppress(OSError):
+                file.unlink()
+
+
+def _is_running(process: int) -> bool:
+    """Return whether there is a process of this number; True where that is not known."""
+    if os.name != "posix":
+        return True  # on Windows, os.kill() ends processes
+    try:
+        os.kill(process, 0)
+    except (OverflowError, ProcessLookupError):
+        return False
+    except PermissionError:
+        return True  # of another user
+    return True
 
 
 def enlarged(frame: np.ndarray) -> np.ndarray:
