@@ -1,4 +1,4 @@
-"""Compare agents trained with `matmul_precision: medium` with agents trained in float32.
+"""Compare agents trained with lower `matmul_precision` with agents trained in float32.
 
     python scripts/precision_table.py precision_scores.json
 
@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from rlzoo.benchmark.scores import Score, read_score_file
 
-SUFFIX = "_medium"  # of a row's name, behind its algorithm
+SUFFIXES = ("_high", "_medium")  # of a row's name, behind its algorithm
 
 
 def table(scores: list[Score]) -> str:
@@ -29,30 +29,31 @@ def table(scores: list[Score]) -> str:
     for score in sorted(scores, key=lambda score: score.seed):
         rows.setdefault(score.key, []).append(score)
     lines = [
-        "| algorithm | environment | highest: each seed | medium: each seed | means "
-        "| medium - highest (95% interval) | p |",
-        "|---|---|---|---|---|---|---|",
+        "| algorithm | environment | precision | highest: each seed | lower: each seed | means "
+        "| lower - highest (95% interval) | p |",
+        "|---|---|---|---|---|---|---|---|",
     ]
-    for (label, env), medium in rows.items():
-        highest = rows.get((label.removesuffix(SUFFIX), env), [])
-        seeds = {score.seed for score in highest} & {score.seed for score in medium}
-        if label.endswith(SUFFIX) and seeds:
-            sides = [[score for score in side if score.seed in seeds] for side in (highest, medium)]
-            lines.append(table_line(env, *sides))
+    for (label, env), lower in rows.items():
+        algo, _, precision = label.rpartition("_")
+        highest = rows.get((algo, env), [])
+        seeds = {score.seed for score in highest} & {score.seed for score in lower}
+        if label.endswith(SUFFIXES) and seeds:
+            sides = [[score for score in side if score.seed in seeds] for side in (highest, lower)]
+            lines.append(table_line(env, precision, *sides))
     return "\n".join(lines)
 
 
-def table_line(env: str, highest: list[Score], medium: list[Score]) -> str:
+def table_line(env: str, precision: str, highest: list[Score], lower: list[Score]) -> str:
     """Return one line; both sides have the same seeds in the same order."""
     from scipy.stats import mannwhitneyu
 
-    base, changed = ([score.mean for score in side] for side in (highest, medium))
+    base, changed = ([score.mean for score in side] for side in (highest, lower))
     low, high = interval(changed, base)
     each = " | ".join(", ".join(f"{value:.1f}" for value in side) for side in (base, changed))
     p_value = mannwhitneyu(changed, base, method="auto").pvalue
     means = f"{fmean(base):.1f} / {fmean(changed):.1f}"
     difference = f"{fmean(changed) - fmean(base):.1f} [{low:.1f}, {high:.1f}]"
-    return f"| {highest[0].algo} | {env} | {each} | {means} | {difference} | {p_value:.2f} |"
+    return f"| {highest[0].algo} | {env} | {precision} | {each} | {means} | {difference} | {p_value:.2f} |"
 
 
 def main() -> None:

@@ -268,8 +268,8 @@ FILE_KEYS: dict[str, Doc] = {
         "keyword arguments for the evaluation environment, on top of env_kwargs", "environment"
     ),
     "matmul_precision": Doc(
-        "precision of float32 matrix products: highest, high (TF32 on a GPU) or medium (bfloat16, where the"
-        " hardware has it)",
+        "precision of float32 matrix products: highest, high (TF32 on a GPU, gradients in bfloat16 on a CPU)"
+        " or medium (bfloat16), where the hardware has it",
         "training",
     ),
     "callback": Doc("callbacks of the training: class names, or mappings of a name to arguments", "training"),

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import rlzoo
+from rlzoo.accel import matmul_precision
 from rlzoo.accel.flat_parameters import parameter_group
 from rlzoo.accel.gpu.capturable import capturable
 from rlzoo.accel.gpu.compiled_step import TracedParameters, compiled
@@ -80,6 +81,29 @@ def test_compiled_steps_learn_the_same(name: str, options: dict[str, Any]) -> No
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_traced_parameters_learn_the_same(name: str, uncompiled: None) -> None:
     assert_same_learning(make(name), make(name))
+
+
+@pytest.fixture
+def rounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute products of all layers in bfloat16."""
+    for name in ("LEAST_WIDTH", "LEAST_MULTIPLICATIONS"):
+        monkeypatch.setattr(matmul_precision, name, 1)
+    for name in ("gradients_in_bfloat16", "values_in_bfloat16"):
+        monkeypatch.setattr(matmul_precision, name, True)
+
+
+@pytest.mark.parametrize("name", ("PPO", "SAC", "TD3", "TQC", "DQN"))
+def test_traced_gradients_are_rounded_alike(name: str, uncompiled: None, rounded: None) -> None:
+    assert_same_learning(make(name), make(name), tolerance=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+def test_rounded_products_are_compiled(rounded: None) -> None:
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    assert_same_learning(make("SAC"), make("SAC"), tolerance=1e-3)
+    assert not torch._dynamo.utils.counters["graph_break"]
 
 
 def test_optimiser_of_a_file_is_used_and_saved(uncompiled: None, tmp_path: Any) -> None:

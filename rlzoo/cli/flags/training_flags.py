@@ -129,8 +129,8 @@ def add_acceleration_args(how: FlagGroup) -> None:
         type=Choice("precision", PRECISIONS),
         default=None,
         metavar="P",
-        help="precision of float32 matrix products: highest, high (TF32 on a GPU) or medium (bfloat16 on a"
-        " CPU that has it) (default: from the hyperparameters, else highest)",
+        help="precision of matrix products: highest, high (TF32; on a CPU gradients in bfloat16) or medium"
+        " (bfloat16) (default: from the hyperparameters, else highest)",
     )
     how.add_argument(
         "--cuda-graphs",
