@@ -67,6 +67,7 @@ def seconds(product: Product, calls: int) -> float:
 def speed_up(pair: tuple[Product, Product], rounds: int = 15) -> float:
     """Return the median time in float32 over that in bfloat16; both take turns."""
     times: tuple[list[float], list[float]] = ([], [])
+    pair[0]()
     calls = max(1, int(0.005 / seconds(pair[0], 3)))
     for _ in range(rounds):
         for product, own in zip(pair, times, strict=True):

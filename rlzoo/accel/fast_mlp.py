@@ -192,7 +192,7 @@ def fast_forward(network: nn.Module, x: Tensor) -> Tensor:
 
 def call(network: nn.Module, x: Tensor) -> Tensor:
     """Return `network(x)` by its modules, with gradients as `--matmul-precision` has them."""
-    if not precision.gradients_in_bfloat16 or is_hooked(network):
+    if not precision.gradients_in_bfloat16 or has_hooks(network):
         return network(x)  # type: ignore[no-any-return]
     for layer in layers_of(network):
         if type(layer) is nn.Linear and not has_hooks(layer):
@@ -368,15 +368,16 @@ def _propagate(layers: list[_Layer], values: list[Tensor], gradient: Tensor, ove
             gradient = BACKWARD[kind](gradient, values[i + 1])
             continue
         rounded = precision.gradients_in_bfloat16 and precision.is_rounded(gradient, weight)
+        factor = gradient.bfloat16() if rounded else gradient
         if weight.requires_grad:
-            _take_product(weight.grad, gradient, values[i], overwrite, rounded)  # type: ignore[arg-type]
+            _take_product(weight.grad, factor, values[i], overwrite, rounded)  # type: ignore[arg-type]
         if bias is not None and bias.requires_grad:
             if overwrite:
                 torch.sum(gradient, 0, out=bias.grad)
             else:
                 bias.grad.add_(gradient.sum(0))  # type: ignore[union-attr]
         if i > 0 or x.requires_grad:
-            gradient = precision.rounded_product(gradient, weight) if rounded else gradient @ weight
+            gradient = precision.rounded_product(factor, weight) if rounded else gradient @ weight
     if x.requires_grad:
         x.grad = gradient if x.grad is None else x.grad + gradient
 

@@ -2,25 +2,29 @@
 
 high    CUDA: TF32, with 10 bits of mantissa instead of 23; CPU: gradients of wide linear layers in bfloat16,
         with 7 bits, where the processor multiplies it
-medium  CUDA: TF32 or bfloat16; CPU: values of critics, too
+medium  CUDA: TF32 or bfloat16; CPU: values of actor-critic algorithms' critics, too
 
 On a CPU, the factors of a product are rounded to bfloat16, the processor adds in float32, and the result is
 rounded to bfloat16. Weights, biases and optimisers stay float32, as in mixed-precision training (Micikevicius
-et al. 2018, section 3.1; Kalamkar et al. 2019). So do actions and log-probabilities, and unless `medium` is
-asked for, values: a Q-value of 900 is rounded by up to 2, which is more than many actions differ by. In the
-actor's loss of off-policy algorithms, where only its gradient counts, `high` rounds values as well.
+et al. 2018, section 3.1; Kalamkar et al. 2019). So do actions, log-probabilities and values that PPO and DQN
+learn; with `medium`, a critic's value of 900 is rounded by up to 2, more than many actions differ by.
 
-Layers from observations, and to values, quantiles and actions, are narrow and stay float32. PyTorch's own
-setting rounds every product of the process, and only on processors with AMX.
+Layers with fewer than 128 inputs or outputs stay float32, which usually are those from observations, and to
+values, quantiles and actions; so do feature extractors, LSTMs and critics of users. PyTorch's own setting
+rounds every product of the process, and only on processors with AMX.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
+from torch._C import _is_tracing as is_tracing
+from torch._C._functorch import peek_interpreter_stack
+from torch.compiler import is_dynamo_compiling
 from torch.nn import functional as F
 
 LEAST_WIDTH = 128
@@ -47,6 +51,20 @@ def set_matmul_precision(precision: str, device: torch.device) -> None:
         torch.set_float32_matmul_precision(precision)
     if reason is not None:
         print(f"rlzoo: --matmul-precision {precision} has no effect: {reason}", file=sys.stderr)
+
+
+@contextmanager
+def precision_of_products(precision: str, device: torch.device) -> Iterator[None]:
+    """Set the precision of this process as `set_matmul_precision` does, and restore it at the end."""
+    global gradients_in_bfloat16, values_in_bfloat16
+    before = gradients_in_bfloat16, values_in_bfloat16, torch.get_float32_matmul_precision()
+    try:
+        set_matmul_precision(precision, device)
+        yield
+    finally:
+        gradients_in_bfloat16, values_in_bfloat16, of_torch = before
+        if of_torch != torch.get_float32_matmul_precision():
+            torch.set_float32_matmul_precision(of_torch)
 
 
 def without_effect(precision: str, device: torch.device) -> str | None:
@@ -77,9 +95,12 @@ def is_rounded(x: Tensor, weight: Tensor) -> bool:
     """
     if not gradients_in_bfloat16 or not x.is_cpu or x.dtype is not torch.float32:
         return False
+    if not is_dynamo_compiling() and (is_tracing() or peek_interpreter_stack() is not None):
+        return False  # graphs of torch.jit and transforms of torch.func
     height, width = weight.shape[-2:]
-    n_rows = x.numel() // x.shape[-1]
-    return min(height, width) >= LEAST_WIDTH and n_rows * height * width >= LEAST_MULTIPLICATIONS
+    if min(height, width, x.shape[-1]) < LEAST_WIDTH:
+        return False
+    return x.numel() // x.shape[-1] * height * width >= LEAST_MULTIPLICATIONS
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -95,18 +116,16 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return y
 
 
-def affine(x: Tensor, weight: Tensor, bias: Tensor, rounded: bool = False) -> Tensor:
-    """Return x W + b of a layer, or of `n` layers; gradients may be computed in bfloat16.
+def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Return x W + b of a critic's layer, or of those of `n` critics; it may be computed in bfloat16.
 
     :param x: [batch, in], or [n, batch, in]
     :param weight: [in, out], or [n, in, out]
     :param bias: [out], or [n, 1, out]
-    :param rounded: x W may be computed in bfloat16, too: only gradients of the result count
     """
-    rounded = rounded or values_in_bfloat16
-    if not (rounded or torch.is_grad_enabled()) or not is_rounded(x, weight):
+    if not (values_in_bfloat16 or torch.is_grad_enabled()) or not is_rounded(x, weight):
         return torch.addmm(bias, x, weight) if x.dim() == 2 else torch.baddbmm(bias, x, weight)
-    if rounded:
+    if values_in_bfloat16:
         return rounded_product(x, weight).add_(bias)
     y: Tensor = _RoundedGradients.apply(x, weight, bias)  # type: ignore[no-untyped-call]
     return y
@@ -126,7 +145,11 @@ class _Context:
 
 
 class _RoundedGradients(torch.autograd.Function):
-    """`affine` in float32, with gradients of its input and weights in bfloat16."""
+    """`affine` in float32, with gradients of its input and weights in bfloat16.
+
+    PyTorch does not say that a loss needs no gradients of the weights, as the actor's does not: they are
+    computed in vain.
+    """
 
     @staticmethod
     def forward(ctx: _Context, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:  # type: ignore[override]

@@ -275,6 +275,5 @@ def check_constructor(where: str, cls: type, kwargs: Mapping[str, object], wraps
     ]
     if missing:
         example = ", ".join(f"{name}: ..." for name in missing)
-        raise UserError(
-            f"{where} needs {' and '.join(missing)}: write {{{where.split()[-1]}: {{{example}}}}}"
-        )
+        how = f": write {{{where.split()[-1]}: {{{example}}}}}" if wraps else ""
+        raise UserError(f"{where} needs {' and '.join(missing)}{how}")

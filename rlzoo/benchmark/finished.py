@@ -90,7 +90,10 @@ def mend_marks(folder: Path, name: str | None) -> list[Path]:
     try:
         row_name(folder)
     except UserError:
-        _write(folder / ROW, {"name": name})
+        if name is None:
+            (folder / ROW).unlink()
+        else:
+            _write(folder / ROW, {"name": name})
         mended.append(folder / ROW)
     try:
         training_seconds(folder)

@@ -45,6 +45,8 @@ KINDS: dict[str, tuple[type, ...]] = {  # key -> what a class under it must be d
     "replay_buffer_class": (ReplayBuffer,),
 }
 OTHER = (nn.Module, Optimizer, ReplayBuffer)
+ABSTRACT = (gym.Wrapper, VecEnvWrapper, BaseCallback, nn.Module, Optimizer)
+"""Classes that are only derived from."""
 
 
 def load_class(path: str, key: str, trusted: bool = True) -> type:
@@ -129,7 +131,7 @@ def _classes_of_rlzoo(key: str) -> list[str]:
 
 def _is_public_class(name: str, item: object, key: str) -> bool:
     kinds = KINDS.get(key, OTHER)
-    is_class = isinstance(item, type) and issubclass(item, kinds) and item not in kinds
+    is_class = isinstance(item, type) and issubclass(item, kinds) and item not in ABSTRACT
     return is_class and not name.startswith("_")
 
 

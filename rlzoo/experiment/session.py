@@ -15,7 +15,7 @@ from typing import Protocol, cast
 import torch
 from torch import nn
 
-from rlzoo.accel.matmul_precision import set_matmul_precision
+from rlzoo.accel.matmul_precision import precision_of_products
 from rlzoo.accel.threads import thread_limit
 from rlzoo.algorithms.base import Algorithm
 from rlzoo.callbacks.callbacks import BaseCallback
@@ -163,9 +163,8 @@ def _set_acceleration(run: RunConfig, resolved: ResolvedConfig, model: Algorithm
         from rlzoo.accel.gpu.acceleration import check_acceleration
 
         check_acceleration(model)
-    if (precision := run.matmul_precision or resolved.matmul_precision) != "highest":
-        opened.callback(set_matmul_precision, "highest", model.device)
-        set_matmul_precision(precision, model.device)
+    precision = run.matmul_precision or resolved.matmul_precision
+    opened.enter_context(precision_of_products(precision, model.device))
 
 
 def _make_model(

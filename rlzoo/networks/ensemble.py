@@ -30,16 +30,12 @@ class EnsembleLinear(nn.Module):
         nn.init.uniform_(self.weight, -bound, bound)
         nn.init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, x: Tensor, rounded: bool = False) -> Tensor:
-        """Compute all layers.
+    def forward(self, x: Tensor) -> Tensor:
+        return batched_linear(x, self.weight, self.bias)
 
-        :param rounded: only gradients of the result count; see `matmul_precision.affine`
-        """
-        return batched_linear(x, self.weight, self.bias, rounded)
-
-    def first(self, x: Tensor, rounded: bool = False) -> Tensor:
+    def first(self, x: Tensor) -> Tensor:
         """Compute the first layer alone: [B, in_features] -> [B, out_features]."""
-        return affine(x, self.weight[0], self.bias[0, 0], rounded)
+        return affine(x, self.weight[0], self.bias[0, 0])
 
 
 class EnsembleLayerNorm(nn.Module):
@@ -102,22 +98,15 @@ class EnsembleMlp(nn.Module):
         self.register_state_dict_post_hook(_split)
         self.register_load_state_dict_pre_hook(_join)
 
-    def forward(self, x: Tensor, rounded: bool = False) -> Tensor:
-        """Compute all networks.
-
-        :param rounded: only gradients of the result count; see `matmul_precision.affine`
-        """
+    def forward(self, x: Tensor) -> Tensor:
         for layer in self.layers:
-            x = layer(x, rounded) if isinstance(layer, EnsembleLinear) else layer(x)
+            x = layer(x)
         return x
 
-    def first(self, x: Tensor, rounded: bool = False) -> Tensor:
+    def first(self, x: Tensor) -> Tensor:
         """Compute the first network alone: [B, input_dim] -> [B, output_dim]."""
         for layer in self.layers:
-            if isinstance(layer, EnsembleLinear):
-                x = layer.first(x, rounded)
-            else:
-                x = layer.first(x) if isinstance(layer, EnsembleLayerNorm) else layer(x)
+            x = layer.first(x) if isinstance(layer, EnsembleLinear | EnsembleLayerNorm) else layer(x)
         return x
 
     def networks(self) -> list[nn.Sequential]:

@@ -67,14 +67,13 @@ class Critics(EnsembleMlp, SavableModule):
             actions = actions.reshape(len(actions), -1)
         with torch.set_grad_enabled(self.train_extractor and torch.is_grad_enabled()):
             features = self.extract_features(obs)
-        rounded = actions.requires_grad  # of the actor, whose loss only passes on gradients
-        return super().forward(torch.cat([features, actions], dim=1), rounded)
+        return super().forward(torch.cat([features, actions], dim=1))
 
     def first_values(self, obs: TensorObs, actions: Tensor) -> Tensor:
         """Compute values [B, n_outputs] that the first critic gives to actions; features get no gradient."""
         with torch.no_grad():
             features = self.extract_features(obs)
-        return super().first(torch.cat([features, actions], dim=1), actions.requires_grad)
+        return super().first(torch.cat([features, actions], dim=1))
 
     def q1_forward(self, obs: TensorObs, actions: Tensor) -> Tensor:
         """Return values [B, n_outputs] that the first critic gives to actions."""

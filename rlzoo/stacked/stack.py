@@ -34,7 +34,7 @@ def stack_problem(model: Algorithm) -> str | None:
     if model.compile_networks or model.ranks is not None:
         return "its networks are compiled, or trained by several processes"
     if matmul_precision.gradients_in_bfloat16:
-        return "gradients are computed in bfloat16"
+        return "matmul_precision rounds its gradients"
     if not FAST:
         return "RLZOO_PLAIN leaves its parameters as separate tensors"
     if getattr(model.config, "use_sde", False):

@@ -84,26 +84,46 @@ def test_traced_parameters_learn_the_same(name: str, uncompiled: None) -> None:
 
 
 @pytest.fixture
-def rounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compute products of all layers in bfloat16."""
+def products(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """Compute products of all layers in bfloat16; return their three sizes, as they are computed."""
     for name in ("LEAST_WIDTH", "LEAST_MULTIPLICATIONS"):
         monkeypatch.setattr(matmul_precision, name, 1)
     for name in ("gradients_in_bfloat16", "values_in_bfloat16"):
         monkeypatch.setattr(matmul_precision, name, True)
+    sizes: list[tuple[int, ...]] = []
+    product = matmul_precision.rounded_product
+
+    def noted(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        sizes.append(tuple(sorted((*a.shape[-2:], b.shape[-1]))))
+        return product(a, b)
+
+    monkeypatch.setattr(matmul_precision, "rounded_product", noted)
+    return sizes
 
 
 @pytest.mark.parametrize("name", ("PPO", "SAC", "TD3", "TQC", "DQN"))
-def test_traced_gradients_are_rounded_alike(name: str, uncompiled: None, rounded: None) -> None:
-    assert_same_learning(make(name), make(name), tolerance=1e-3)
+def test_traced_steps_round_the_same_products(
+    name: str, uncompiled: None, products: list[tuple[int, ...]]
+) -> None:
+    seen = []
+    for compile_networks in (False, True):
+        model = make(name)
+        model.compile_networks = compile_networks
+        products.clear()
+        model.learn(40)
+        seen.append(set(products))
+    assert seen[0] == seen[1] != set()
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
-def test_rounded_products_are_compiled(rounded: None) -> None:
+def test_rounded_products_are_compiled(products: list[tuple[int, ...]]) -> None:
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     assert_same_learning(make("SAC"), make("SAC"), tolerance=1e-3)
-    assert not torch._dynamo.utils.counters["graph_break"]
+    counters = torch._dynamo.utils.counters
+    assert counters["stats"]["unique_graphs"] > 0 and not counters["graph_break"]
+    assert products
 
 
 def test_optimiser_of_a_file_is_used_and_saved(uncompiled: None, tmp_path: Any) -> None:

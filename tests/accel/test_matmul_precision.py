@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import torch
@@ -13,7 +12,13 @@ from rlzoo import PPO, SAC
 from rlzoo.accel import matmul_precision
 from rlzoo.accel.batched_linear import batched_linear
 from rlzoo.accel.fast_mlp import Tape, fast_forward
-from rlzoo.accel.matmul_precision import affine, linear, set_matmul_precision, without_effect
+from rlzoo.accel.matmul_precision import (
+    affine,
+    linear,
+    precision_of_products,
+    set_matmul_precision,
+    without_effect,
+)
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
 from rlzoo.experiment.resolve import resolve_config
@@ -175,25 +180,55 @@ def test_layers_of_critics_have_gradients_of_single_layers() -> None:
         assert torch.allclose(alone[0], theirs[0], rtol=STEP, atol=1e-2)
 
 
-def test_critics_values_are_rounded_where_asked_for() -> None:
+def test_values_of_critics_are_rounded_with_medium() -> None:
     critic = SAC("MlpPolicy", "Pendulum-v1", buffer_size=100, seed=0, device="cpu").policy.critic
     obs, actions = matrices((256, 3), (256, 1))
-    of_actor = actions.clone().requires_grad_()
     for values in (critic.all_values, critic.first_values):
-        set_matmul_precision("highest", CPU)
-        exact = values(obs, actions)
-
-        def is_rounded(actions: Tensor, values: Any = values, exact: Tensor = exact) -> bool:
-            error = (values(obs, actions) - exact).abs().max()
-            assert error < 4 * STEP * exact.abs().max()
-            return bool(error > 0)
-
         set_matmul_precision("high", CPU)
-        assert is_rounded(of_actor) and not is_rounded(actions)
+        exact = values(obs, actions)
         set_matmul_precision("medium", CPU)
-        assert is_rounded(of_actor) and is_rounded(actions)
-        with torch.no_grad():
-            assert is_rounded(actions)
+        for context in (torch.enable_grad(), torch.no_grad()):
+            with context:
+                error = (values(obs, actions) - exact).abs().max()
+            assert 0 < error < 4 * STEP * exact.abs().max()
+
+
+def test_hooks_of_a_network_are_called() -> None:
+    network, x = wide_network()
+    calls: list[nn.Module] = []
+    network.register_full_backward_hook(lambda module, *_: calls.append(module))
+    set_matmul_precision("high", CPU)
+    fast_forward(network, x).sum().backward()
+    assert calls == [network]
+
+
+def test_graphs_and_transforms_are_float32() -> None:
+    network, x = wide_network()
+    x.requires_grad_()
+    (expected,) = torch.autograd.grad(network(x).sum(), x)
+    set_matmul_precision("medium", CPU)
+
+    class Policy(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = network
+
+        def forward(self, x: Tensor) -> Tensor:
+            return fast_forward(self.network, x)
+
+    assert torch.equal(torch.func.grad(lambda x: Policy()(x).sum())(x.detach()), expected)
+    assert torch.equal(torch.jit.trace(Policy(), x)(x), network(x))
+
+
+def test_precision_of_the_caller_is_restored() -> None:
+    set_matmul_precision("high", CPU)
+    with precision_of_products("highest", CPU):
+        assert rounds() == (False, False)
+        with pytest.raises(ZeroDivisionError), precision_of_products("medium", CPU):
+            assert rounds() == (True, True)
+            raise ZeroDivisionError
+        assert rounds() == (False, False)
+    assert rounds() == (True, False)
 
 
 def test_only_trainings_with_wide_layers_change() -> None:
@@ -214,4 +249,4 @@ def test_seeds_are_not_stacked_in_bfloat16() -> None:
     model = PPO("MlpPolicy", "CartPole-v1", device="cpu")
     assert stack_problem(model) is None
     set_matmul_precision("high", CPU)
-    assert stack_problem(model) == "gradients are computed in bfloat16"
+    assert stack_problem(model) == "matmul_precision rounds its gradients"

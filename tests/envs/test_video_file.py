@@ -146,7 +146,10 @@ def test_file_of_a_killed_process_is_removed(tmp_path):
     left = tmp_path / f".rlzoo-{process.pid}-video.mp4"
     running = tmp_path / f".rlzoo-{os.getppid()}-video.mp4"
     other = tmp_path / f".rlzoo-{process.pid}-my-video.mp4"
-    for file in (left, running, other):
+    recent = tmp_path / f".rlzoo-0{process.pid}-video.mp4"
+    for file in (left, running, other, recent):
         file.touch()
+        if file != recent:
+            os.utime(file, (0, 0))
     write(tmp_path / "video.mp4")
-    assert not left.exists() and running.exists() and other.exists()
+    assert not left.exists() and running.exists() and other.exists() and recent.exists()

@@ -125,7 +125,9 @@ def mend(jobs: Iterable[Job], folder: Path) -> None:
     from rlzoo.benchmark.run_list import Training
 
     for job in jobs:
-        if isinstance(job, Training) and job.is_done(folder) and (run := job.run_folder(folder)) is not None:
+        if not isinstance(job, Training) or job.row.expert is not None:  # whose episodes the mark names
+            continue
+        if job.is_done(folder) and (run := job.run_folder(folder)) is not None:
             for mark in mend_marks(run, job.row.name):
                 print(f"rlzoo: {mark} was damaged, and is written again", file=sys.stderr)
 

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -27,6 +28,7 @@ from rlzoo.io.atomic import check_writable
 SUFFIXES = (".mp4", ".gif")
 QUALITY = 20  # constant rate factor of H.264: 0 is lossless, 51 the worst
 GIF_FPS = 50  # browsers show frames shorter than 0.02 s ten times slower
+RECENT = 600  # seconds; an unfinished file of another process may be in use for so long
 MIN_HEIGHT = 320  # smaller frames are enlarged by an integer factor
 
 
@@ -173,12 +175,16 @@ class VideoWriter:
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Remove unfinished files of a video whose processes were killed."""
+    """Remove unfinished files of a video whose processes were killed.
+
+    Files of the last ten minutes stay: a process on another machine may be writing them.
+    """
     for file in path.parent.glob(".rlzoo-*"):
         found = re.fullmatch(rf"\.rlzoo-(\d{{1,10}})-{re.escape(path.name)}", file.name)
         if found and not _is_running(int(found[1])):
             with suppress(OSError):
-                file.unlink()
+                if time.time() - file.stat().st_mtime > RECENT:
+                    file.unlink()
 
 
 def _is_running(process: int) -> bool:
