@@ -15,7 +15,7 @@ from typing import Protocol, cast
 import torch
 from torch import nn
 
-from rlzoo.accel.matmul_precision import precision_of_products
+from rlzoo.accel import matmul_precision
 from rlzoo.accel.threads import thread_limit
 from rlzoo.algorithms.base import Algorithm
 from rlzoo.callbacks.callbacks import BaseCallback
@@ -164,7 +164,9 @@ def _set_acceleration(run: RunConfig, resolved: ResolvedConfig, model: Algorithm
 
         check_acceleration(model)
     precision = run.matmul_precision or resolved.matmul_precision
-    opened.enter_context(precision_of_products(precision, model.device))
+    is_float32 = torch.get_float32_matmul_precision() == "highest"
+    if precision != "highest" or not is_float32 or matmul_precision.gradients_in_bfloat16:
+        opened.enter_context(matmul_precision.precision_of_products(precision, model.device))
 
 
 def _make_model(
