@@ -13,16 +13,13 @@ def cell(value: object) -> object:
     """
     if isinstance(value, list | tuple | dict):
         return json.dumps(value)
-    if (
-        isinstance(value, str)
-        and value.startswith(("=", "+", "-", "@", "\t", "\r"))
-        and not _is_number(value)
-    ):
+    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) and not is_number(value):
         return f"'{value}"
     return value
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Return whether a cell holds a number, NaN and infinities included."""
     try:
         float(text)
     except ValueError:

@@ -26,6 +26,7 @@ from gymnasium.core import ActType, ObsType
 
 from rlzoo.core.errors import UserError
 from rlzoo.core.observations import Info
+from rlzoo.io.csv_cells import is_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -416,19 +417,11 @@ def _damaged_line(lines: Sequence[str]) -> str | None:
             elif len(row) > len(columns):
                 return f"line {number} has {len(row)} values for {len(columns)} columns"
             for column, value in zip(columns, row if number > 2 else (), strict=False):
-                if column in NUMBERS and value and not _is_number(value):
+                if column in NUMBERS and value and not is_number(value):
                     return f"line {number} has {value[:40]!r} in the column {column!r}, not a number"
     except csv.Error as error:
         return f"line {number}: {error}"
     return None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _first_line(file: str | os.PathLike[str], line: str) -> Info:
