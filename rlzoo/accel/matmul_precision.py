@@ -47,8 +47,8 @@ def set_matmul_precision(precision: str, device: torch.device) -> None:
     reason = without_effect(precision, device)
     gradients_in_bfloat16 = device.type == "cpu" and precision != "highest" and reason is None
     values_in_bfloat16 = gradients_in_bfloat16 and precision == "medium"
-    if device.type != "cpu":
-        torch.set_float32_matmul_precision(precision)
+    # on a CPU, PyTorch would round every product
+    torch.set_float32_matmul_precision("highest" if device.type == "cpu" else precision)
     if reason is not None:
         print(f"rlzoo: --matmul-precision {precision} has no effect: {reason}", file=sys.stderr)
 

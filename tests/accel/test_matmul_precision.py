@@ -220,6 +220,16 @@ def test_graphs_and_transforms_are_float32() -> None:
     assert torch.equal(torch.jit.trace(Policy(), x)(x), network(x))
 
 
+def test_highest_is_float32_whatever_pytorch_was_set_to() -> None:
+    torch.set_float32_matmul_precision("medium")
+    try:
+        with precision_of_products("highest", CPU):
+            assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
 def test_precision_of_the_caller_is_restored() -> None:
     set_matmul_precision("high", CPU)
     with precision_of_products("highest", CPU):
