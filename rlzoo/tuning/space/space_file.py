@@ -28,8 +28,10 @@ from rlzoo.config import catalog
 from rlzoo.config.her_entries import BUFFER_KEYS, HER
 from rlzoo.config.hyperparams import ZOO_KEYS
 from rlzoo.config.legacy.sb2_translation import current_algorithm
+from rlzoo.config.run import PRECISIONS
 from rlzoo.config.values_as_text import Name, interpret, read_yaml
 from rlzoo.core.errors import UserError, unknown
+from rlzoo.experiment.noise_config import plan_noise
 from rlzoo.params.search_parameters import Choice, Float, Int, Parameter
 from rlzoo.policies.policy_kwargs import accepted_keywords, policy_keywords
 from rlzoo.policies.policy_registry import get_policy_class
@@ -163,8 +165,14 @@ def _check_value(key: str, value: object, algorithms: Sequence[Any]) -> None:
 
 
 def _check_of_algorithm(key: str, value: object, algorithm: Any) -> None:
-    """:raises UserError: a value out of range, or of another type than the policies take"""
+    """:raises UserError: an unknown name, a value out of range, or of another type than the policies take"""
     parent, _, name = key.partition(".")
+    if key == "policy" and isinstance(value, str):
+        get_policy_class(algorithm.policy_family, value)
+    if key == "noise_type":
+        plan_noise({key: value, "noise_std": 0.1}, algorithm)
+    if key == "matmul_precision" and value not in PRECISIONS:
+        raise unknown(key, str(value), PRECISIONS)
     if parent == "policy_kwargs" and "." not in name and not isinstance(value, Name):
         for policy in _policies(algorithm):
             if name in accepted_keywords(policy):
