@@ -24,6 +24,7 @@ from rlzoo.config.run import RunConfig, bare_id
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
 from rlzoo.core.signatures import is_own
 from rlzoo.envs.make_vec_env import as_vec_env, make_vec_env
+from rlzoo.envs.single_env.env_failures import describe
 from rlzoo.envs.single_env.monitor import Monitor
 from rlzoo.envs.vec_env.vec_env import VecEnv, load_env_state
 from rlzoo.envs.vec_wrappers.vec_frame_stack import VecFrameStack
@@ -107,7 +108,7 @@ def check_env_arguments(resolved: EnvironmentConfig, env_id: str) -> None:
     try:
         creator = load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
     except Exception as error:
-        raise UserError(f"cannot make {env_id}: {type(error).__name__}: {error}") from error
+        raise UserError(f"cannot make {env_id}: {describe(error)}") from error
     of_make = ("max_episode_steps", "render_mode")
     check_arguments(env_id, creator, {**resolved.env_kwargs, **resolved.eval_env_kwargs}, of_make)
 
@@ -152,7 +153,7 @@ def _base(
     except (UserError, RunFailed):
         raise
     except Exception as error:
-        raise RunFailed(f"cannot make {env_id}: {type(error).__name__}: {error}") from error
+        raise RunFailed(f"cannot make {env_id}: {describe(error)}") from error
     # Whoever saves an agent asks for it; worker processes need not be there to answer.
     venv.spec = gym.spec(bare_id(env_id))  # type: ignore[attr-defined]
     return venv

@@ -23,6 +23,7 @@ from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.callbacks.base_callback import BaseCallback
 from rlzoo.config.class_names import class_path
 from rlzoo.core.errors import RunFailed, UserError, nearest, unknown
+from rlzoo.envs.single_env.env_failures import describe
 from rlzoo.envs.single_env.registration import (
     FAMILIES,
     is_of_environments,
@@ -161,4 +162,4 @@ def construct(where: str, build: Callable[..., T], *args: object, **kwargs: obje
         raise
     except Exception as error:
         name = getattr(build, "__qualname__", repr(build))
-        raise UserError(f"{where} {name}: {type(error).__name__}: {error}") from error
+        raise UserError(f"{where} {name}: {describe(error)}") from error

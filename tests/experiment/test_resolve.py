@@ -9,7 +9,7 @@ from torch import nn
 
 import rlzoo
 from rlzoo.config.values_as_text import interpret
-from rlzoo.core.errors import NotInstalled, UserError
+from rlzoo.core.errors import NotInstalled, RunFailed, UserError
 from rlzoo.envs.single_env.registration import import_packages
 from rlzoo.experiment.factories import build_training_env
 from rlzoo.experiment.named_classes import load_class
@@ -143,11 +143,34 @@ def test_missing_wrapper_package_names_install_command():
         resolve_config("ppo", {**PPO, "env_wrapper": "minigrid.wrappers.FlatObsWrapper"})
 
 
-def test_a_package_that_fails_is_named(tmp_path, monkeypatch):
-    (tmp_path / "failing_package.py").write_text("1 / 0")
+@pytest.mark.parametrize(
+    ("name", "code", "message"),
+    [
+        ("failing", "\n1 / 0", "ZeroDivisionError: division by zero (failing.py, line 2)"),
+        ("misspelled", "x = = 1", "SyntaxError: invalid syntax (misspelled.py, line 1)"),
+    ],
+)
+def test_a_package_that_fails_is_named(tmp_path, monkeypatch, name, code, message):
+    (tmp_path / f"{name}.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(UserError, match="--gym-packages failing_package: ZeroDivisionError"):
-        import_packages(["failing_package"])
+    with pytest.raises(UserError) as caught:
+        import_packages([name])
+    assert str(caught.value) == f"--gym-packages {name}: {message}"
+
+
+def test_the_line_of_a_failing_environment_is_named(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "rail_cart.py").write_text(
+        "import gymnasium as gym\n"
+        "class RailCart(gym.Env):\n"
+        "    def __init__(self):\n"
+        "        self.rail = [1][2]\n"
+        "gym.register('RailCart-v0', entry_point=RailCart)\n"
+    )
+    import_packages(["rail_cart"])
+    with pytest.raises(RunFailed, match=r"cannot make RailCart-v0: IndexError: .* \(rail_cart\.py, line 4\)"):
+        build_training_env(resolve_config("ppo", {"policy": "MlpPolicy"}), "RailCart-v0", 0, "auto", None)
+    gym.registry.pop("RailCart-v0")
 
 
 def test_env_package_is_found_in_working_directory(tmp_path, monkeypatch):

@@ -34,7 +34,9 @@ def describe(error: BaseException) -> str:
     """Return the class of an error, its message, if any, and the line of foreign code that raised it."""
     text = f"{type(error).__name__}: {error}".removesuffix(": ")
     frames = list(traceback.walk_tb(error.__traceback__))
-    foreign = [(frame, line) for frame, line in frames if not _is_of(frame, "rlzoo", "gymnasium")]
+    foreign = [
+        (frame, line) for frame, line in frames if not _is_of(frame, "rlzoo", "gymnasium", "importlib")
+    ]
     if not foreign:
         return text
     frame, line = foreign[-1]

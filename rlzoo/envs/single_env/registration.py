@@ -14,6 +14,7 @@ import gymnasium as gym
 
 from rlzoo.core.errors import NotInstalled, UserError, install_command, nearest, unknown
 from rlzoo.envs.examples.velocity_mask import NO_VELOCITY, register_without_velocity
+from rlzoo.envs.single_env.env_failures import describe
 from rlzoo.io.trust import is_in_working_directory, is_trusted, trust
 
 
@@ -212,7 +213,7 @@ def _import_packages(modules: Iterable[str]) -> None:
         except ModuleNotFoundError as error:
             raise UserError(f"--gym-packages {module}: {error}") from None
         except Exception as error:
-            raise UserError(f"--gym-packages {module}: {type(error).__name__}: {error}") from error
+            raise UserError(f"--gym-packages {module}: {describe(error)}") from error
 
 
 def _with_package_of(modules: Iterable[str], env_id: str) -> list[str]:
@@ -283,7 +284,7 @@ def _import(module: str, wanted_by: str) -> None:
             raise UserError(f"{wanted_by} cannot be imported: {error}") from error
         raise not_installed(wanted_by, module) from error
     except Exception as error:
-        raise UserError(f"{wanted_by} cannot be imported: {type(error).__name__}: {error}") from error
+        raise UserError(f"{wanted_by} cannot be imported: {describe(error)}") from error
     gym.register_envs(imported)
 
 
