@@ -283,6 +283,56 @@ def test_an_env_that_exits_has_failed(where: str, error: type[BaseException]) ->
     assert caught.value.env_index == 1
 
 
+class OldStep(Counter):
+    """Returns four values, as environments of Gym did."""
+
+    def step(self, action: Any) -> Any:
+        obs, reward, *_ = super().step(action)
+        return obs, reward, False, {}
+
+
+class OldReset(Counter):
+    """Returns the observation alone."""
+
+    def reset(self, **kwargs: Any) -> Any:
+        return np.zeros(4, np.float32)
+
+
+class OldSeed(Counter):
+    """Takes no seed."""
+
+    def reset(self) -> Any:
+        return np.zeros(2, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("env", "hint"),
+    [
+        (OldStep, "step(action) returns (observation, reward, terminated, truncated, info)"),
+        (OldReset, "reset(seed=None, options=None) returns (observation, info)"),
+        (OldSeed, "reset(seed=None, options=None) returns (observation, info)"),
+    ],
+)
+def test_the_api_of_gym_is_recognised(env: type[gym.Env[Any, Any]], hint: str) -> None:
+    with pytest.raises(EnvironmentFailed) as caught:
+        venv = DummyVecEnv([env])
+        venv.reset()
+        venv.step(np.zeros((1, 1)))
+    assert str(caught.value).endswith(f"; in Gymnasium, {hint}")
+
+
+def test_an_own_unpacking_error_is_no_sign_of_gym() -> None:
+    class Miscounts(Counter):
+        def step(self, action: Any) -> Any:
+            _, _ = (1, 2, 3)
+
+    venv = DummyVecEnv([Miscounts])
+    venv.reset()
+    with pytest.raises(EnvironmentFailed) as caught:
+        venv.step(np.zeros((1, 1)))
+    assert "test_dummy.py" in str(caught.value) and "Gymnasium" not in str(caught.value)
+
+
 def test_what_a_signal_handler_raises_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     class Asked(Counter):
         def step(self, action: Any) -> Any:

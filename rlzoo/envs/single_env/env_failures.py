@@ -43,5 +43,26 @@ def describe(error: BaseException) -> str:
     return f"{text} ({Path(frame.f_code.co_filename).name}, line {line})"
 
 
+SIGNATURES = {
+    "step": "step(action) returns (observation, reward, terminated, truncated, info)",
+    "reset": "reset(seed=None, options=None) returns (observation, info)",
+}
+"""Methods of Gymnasium's environments; older ones of Gym return four values and one."""
+
+
+def hint_at_older_api(call: str, error: BaseException) -> str:
+    """Return what a method of an environment returns in Gymnasium, if its caller expected other values.
+
+    :param call: the method
+    :param error: raised by the caller; an error of the environment's own code gives no hint
+    """
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    if call not in SIGNATURES or not frames or not _is_of(frames[-1], "rlzoo", "gymnasium"):
+        return ""
+    wrong_number = isinstance(error, ValueError) and "values to unpack" in str(error)
+    unknown_keyword = isinstance(error, TypeError) and "unexpected keyword argument" in str(error)
+    return f"; in Gymnasium, {SIGNATURES[call]}" if wrong_number or unknown_keyword else ""
+
+
 def _is_of(frame: FrameType, *packages: str) -> bool:
     return str(frame.f_globals.get("__name__")).partition(".")[0] in packages

@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from rlzoo.core.errors import EnvironmentFailed, RunFailed, UserError
 from rlzoo.core.observations import Info, Obs, ObsBuffer, copy_obs, stack_obs
-from rlzoo.envs.single_env.env_failures import describe, is_failure
+from rlzoo.envs.single_env.env_failures import describe, hint_at_older_api, is_failure
 from rlzoo.envs.single_env.monitor import MONITOR_NAMES, Monitor
 from rlzoo.envs.single_env.old_gym import patch_env
 from rlzoo.envs.vec_env import episode_state
@@ -165,7 +165,8 @@ class DummyVecEnv(CountingVecEnv):
     def _failed(self, index: int, call: str, error: BaseException) -> EnvironmentFailed:
         index += self.first_index
         step = max(self._steps_taken, 0)
-        text = f"environment {index} failed in {call}() at step {step}: {describe(error)}"
+        reason = describe(error) + hint_at_older_api(call, error)
+        text = f"environment {index} failed in {call}() at step {step}: {reason}"
         return EnvironmentFailed(text, env_index=index, step=step)
 
     def close(self) -> None:
