@@ -1,17 +1,17 @@
 """Augmented random search (Mania et al. 2018, https://arxiv.org/abs/1803.07055).
 
-No gradient is computed. Each iteration plays the policy moved along and against `n_delta` random directions,
-and steps along those in proportion to what they gained (algorithm 1; with `n_top` below `n_delta` the
-variants -t):
+No gradient is computed. Each iteration plays the policy perturbed by +nu delta and by -nu delta for each of
+`n_delta` random directions delta, and steps along these in proportion to the difference of the two returns
+(algorithm 2; with `n_top` below `n_delta` the variants -t):
 
-    theta <- theta + learning_rate / (n_top std) sum_k (R(theta + s delta_k) - R(theta - s delta_k)) delta_k
+    theta <- theta + learning_rate / (n_top std) sum_k (R(theta + nu delta_k) - R(theta - nu delta_k)) delta_k
 
-over the n_top directions with the best single return; s is `delta_std`, std that of the returns in the sum.
+over the n_top directions with the best single return; nu is `delta_std`, std that of the returns in the sum.
 With VecNormalize around the environment (`normalize` in YAML), observations are normalised by what was seen
 before the iteration: that is version 2.
 
-Departures from the paper: policies may be multi-layer perceptrons, and need not start at zero; the standard
-deviation is the sample's.
+Departures from the paper: policies may be multi-layer perceptrons, and need not start at zero; std is
+the sample standard deviation, with n - 1.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Trajectories:
     """Trajectories of `n_steps` steps of each of `n_envs` environments.
 
     :param obs: [n_steps + 1, n_envs, ...]; the last row is after the last step
-    :param log_mu: log-probabilities of all actions under the policy that acted, [n_steps, n_envs, n_actions]
+    :param log_mu: log-probabilities of all actions under the behaviour policy, [n_steps, n_envs, n_actions]
     :param rnn_state: of a recurrent policy before the first step, [n_envs, ...]
 
     The other arrays are [n_steps, n_envs].

@@ -92,9 +92,9 @@ def retrace(
     :param ratios: importance ratios pi(a|s) / mu(a|s) of target policy and behaviour policy
     """
     targets = (rewards + gamma * next_values * ~terminated).astype(np.float32)
-    carried = (gamma * ~(terminated | truncated)[:-1] * np.minimum(ratios[1:], 1.0)).astype(np.float32)
+    trace = (gamma * ~(terminated | truncated)[:-1] * np.minimum(ratios[1:], 1.0)).astype(np.float32)
     for t in range(len(targets) - 2, -1, -1):
-        targets[t] += carried[t] * (targets[t + 1] - q_values[t + 1])
+        targets[t] += trace[t] * (targets[t + 1] - q_values[t + 1])
     return targets
 
 

@@ -68,7 +68,7 @@ class Distribution:
         raise NotImplementedError
 
     def mode(self) -> Tensor:
-        """Return the most likely actions, in the shape of `sample`."""
+        """Return the most likely actions, as `sample` does; of a squashed Gaussian, the tanh of its mean."""
         raise NotImplementedError
 
     def log_prob(self, actions: Tensor) -> Tensor:
@@ -337,6 +337,13 @@ def gaussian_log_prob(actions: Tensor, mean: Tensor, log_std: Tensor) -> Tensor:
     return -(0.5 * z.square() + log_std).sum(dim=-1) - actions.shape[-1] * LOG_SQRT_2PI
 
 
+def gaussian_kl(mean: Tensor, log_std: Tensor, other_mean: Tensor, other_log_std: Tensor) -> Tensor:
+    """Return KL(Gaussian || other) of diagonal Gaussians, summed over the last axis, [B, A] -> [B]."""
+    log_ratio = other_log_std - log_std
+    distance = ((mean - other_mean) * torch.exp(-other_log_std)).square()
+    return (log_ratio + 0.5 * (torch.exp(-2.0 * log_ratio) + distance) - 0.5).sum(dim=-1)
+
+
 def mean_and_log_std(normal: torch.distributions.Normal) -> tuple[Tensor, Tensor]:
     """Return the parameters of a Gaussian, [B, A] each.
 
@@ -383,7 +390,7 @@ class Squashed:
         return inverse_tanh(actions, epsilon)
 
 
-def log_tanh_slope(pre_tanh: Tensor) -> Tensor:
+def log_tanh_derivative(pre_tanh: Tensor) -> Tensor:
     """Return log(1 - tanh(x)^2), elementwise, without cancellation for large |x|."""
     return 2.0 * (math.log(2.0) - pre_tanh - F.softplus(-2.0 * pre_tanh))
 
@@ -441,9 +448,7 @@ class DiagGaussian(Distribution):
         return (self.log_std + (0.5 + LOG_SQRT_2PI)).expand_as(self.mean).sum(dim=-1)
 
     def kl(self, other: DiagGaussian) -> Tensor:
-        gap = other.log_std - self.log_std
-        moved = ((self.mean - other.mean) * torch.exp(-other.log_std)).square()
-        return (gap + 0.5 * (torch.exp(-2.0 * gap) + moved) - 0.5).sum(dim=-1)
+        return gaussian_kl(self.mean, self.log_std, other.mean, other.log_std)
 
 
 NODES = torch.linspace(-5.0, 5.0, 41, dtype=torch.float64)
@@ -604,7 +609,7 @@ class StateDependentNoise(Squashed, Distribution):
             return gaussian_log_prob(actions, self.mean, self.log_scale)
         if gaussian_actions is None:
             gaussian_actions = self._before_tanh(actions)
-        slope = log_tanh_slope(gaussian_actions).sum(dim=-1)
+        slope = log_tanh_derivative(gaussian_actions).sum(dim=-1)
         return gaussian_log_prob(gaussian_actions, self.mean, self.log_scale) - slope
 
     def entropy(self) -> Tensor:
@@ -617,14 +622,12 @@ class StateDependentNoise(Squashed, Distribution):
         if self.squash_output:
             nodes, weights = _quadrature(self.mean.dtype, self.mean.device)
             u = self.mean.unsqueeze(-1) + self.stddev.unsqueeze(-1) * nodes  # [B, A, n_nodes]
-            entropies = entropies + log_tanh_slope(u) @ weights
+            entropies = entropies + log_tanh_derivative(u) @ weights
         return entropies.sum(dim=-1)
 
     def kl(self, other: StateDependentNoise) -> Tensor:
         """Return KL(self || other), [B]; a tanh does not change it."""
-        gap = other.log_scale - self.log_scale
-        moved = ((self.mean - other.mean) * torch.exp(-other.log_scale)).square()
-        return (gap + 0.5 * (torch.exp(-2.0 * gap) + moved) - 0.5).sum(dim=-1)
+        return gaussian_kl(self.mean, self.log_scale, other.mean, other.log_scale)
 
 
 def make_proba_distribution(

@@ -15,14 +15,16 @@ from rlzoo.distributions.distribution import (
     DiagGaussian,
     Squashed,
     inverse_tanh,
-    log_tanh_slope,
+    log_tanh_derivative,
 )
 
 FAST = enabled("closed_form_backward")
 
 
 class SquashedDiagGaussian(Squashed, DiagGaussian):
-    """Diagonal Gaussian squashed by a tanh, with actions in (-1, 1) (Haarnoja et al., 2018, appendix C).
+    """Diagonal Gaussian squashed by a tanh, with actions in (-1, 1).
+
+    Source: Haarnoja et al. 2018, https://arxiv.org/abs/1801.01290, appendix C.
 
     :param epsilon: smallest distance from -1 and 1 when `log_prob` inverts the tanh
     """
@@ -53,7 +55,7 @@ class SquashedDiagGaussian(Squashed, DiagGaussian):
         """
         if gaussian_actions is None:
             gaussian_actions = self._before_tanh(actions, self.epsilon)
-        return super().log_prob(gaussian_actions) - log_tanh_slope(gaussian_actions).sum(dim=-1)
+        return super().log_prob(gaussian_actions) - log_tanh_derivative(gaussian_actions).sum(dim=-1)
 
     def entropy(self) -> None:
         """Return None: the entropy has no closed form; estimate it by -log_prob."""
@@ -64,7 +66,7 @@ def sample_squashed(mean: Tensor, log_std: Tensor, noise: Tensor | None = None) 
     """Return reparameterised actions [..., A] of a squashed Gaussian, and their log-density [...].
 
     The noise is known, so the tanh need not be inverted: with a = tanh(mean + std * noise),
-    log p(a) = sum_A [log N(noise; 0, 1) - log std - log(1 - a^2)] (Haarnoja et al. 2018, eq. 21).
+    log p(a) = sum_A [log N(noise; 0, 1) - log std - log(1 - a^2)] (arXiv 1801.01290, eq. 21).
 
     :param noise: standard normal, of the shape of the mean; None: it is drawn
     """
@@ -72,7 +74,7 @@ def sample_squashed(mean: Tensor, log_std: Tensor, noise: Tensor | None = None) 
         noise = torch.randn_like(mean)
     if not FAST:
         pre_tanh = mean + log_std.exp() * noise
-        log_prob = -(log_std + log_tanh_slope(pre_tanh) + 0.5 * noise.square()).sum(dim=-1)
+        log_prob = -(log_std + log_tanh_derivative(pre_tanh) + 0.5 * noise.square()).sum(dim=-1)
         return torch.tanh(pre_tanh), log_prob - mean.shape[-1] * LOG_SQRT_2PI
     sampled: tuple[Tensor, Tensor] = _SampleSquashed.apply(mean, log_std, noise)  # type: ignore[no-untyped-call]
     return sampled
@@ -93,7 +95,7 @@ class _SampleSquashed(torch.autograd.Function):
         scaled = log_std.exp().mul_(noise)
         pre_tanh = mean + scaled
         actions = torch.tanh(pre_tanh)
-        log_prob = -(log_std + log_tanh_slope(pre_tanh) + 0.5 * noise.square()).sum(dim=-1)
+        log_prob = -(log_std + log_tanh_derivative(pre_tanh) + 0.5 * noise.square()).sum(dim=-1)
         ctx.save_for_backward(actions, scaled)
         return actions, log_prob - mean.shape[-1] * LOG_SQRT_2PI
 

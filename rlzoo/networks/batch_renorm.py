@@ -1,12 +1,12 @@
 """Batch renormalisation (Ioffe 2017, https://arxiv.org/abs/1702.03275), as CrossQ uses it.
 
-Batch normalisation in which what a layer does in training agrees, but for clipping, with what it does when it
-acts. With the mean m and standard deviation s of the batch, and those gathered so far, M and S,
+Batch normalisation that normalises alike in training and in evaluation, up to clipping. With the mean m and
+standard deviation s of the batch, and their running averages M and S,
 
     y = scale ((x - m) / s * r + d) + bias,   r = clip(s / S, 1 / 3, 3),   d = clip((m - M) / S, -5, 5)
 
 where r and d are constants to the gradient, and r = 1, d = 0 (batch normalisation) during a warm-up. In
-evaluation y = scale (x - M) / S + bias, and nothing is gathered.
+evaluation y = scale (x - M) / S + bias, and M and S stay as they are.
 """
 
 from __future__ import annotations

@@ -46,16 +46,16 @@ def fisher_vector_product(
     :return: maps a vector v to `J' H J v`, for as long as the graph of `divergence` lives
     """
     # J' u is linear in u, so that differentiating it with respect to u gives J v.
-    probes = [torch.zeros_like(output, requires_grad=True) for output in outputs]
-    pulled_back = torch.autograd.grad(outputs, parameters, probes, create_graph=True)
-    slopes = torch.autograd.grad(divergence, outputs, create_graph=True)
+    cotangents = [torch.zeros_like(output, requires_grad=True) for output in outputs]  # u
+    vjp = torch.autograd.grad(outputs, parameters, cotangents, create_graph=True)  # J' u
+    kl_gradients = torch.autograd.grad(divergence, outputs, create_graph=True)
     sizes = [parameter.numel() for parameter in parameters]
 
     def product(vector: Tensor) -> Tensor:
         pieces = [p.view_as(like) for p, like in zip(vector.split(sizes), parameters, strict=True)]
-        moved = torch.autograd.grad(pulled_back, probes, pieces, retain_graph=True)  # J v
-        bent = torch.autograd.grad(slopes, outputs, moved, retain_graph=True)  # H J v
-        products = torch.autograd.grad(outputs, parameters, bent, retain_graph=True)  # J' H J v
+        jvp = torch.autograd.grad(vjp, cotangents, pieces, retain_graph=True)  # J v
+        hessian_jvp = torch.autograd.grad(kl_gradients, outputs, jvp, retain_graph=True)  # H J v
+        products = torch.autograd.grad(outputs, parameters, hessian_jvp, retain_graph=True)  # J' H J v
         return torch.cat([part.reshape(-1) for part in products])
 
     return product

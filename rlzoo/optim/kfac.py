@@ -5,8 +5,9 @@ natural gradient, made shorter where the distributions of the network would chan
 
     step = eta n,   n = (F + damping)^-1 gradient,   eta = min(lr, sqrt(2 kfac_clip / gradient^T n))
 
-since eta^2/2 times that product is the KL divergence to second order. Where the Fisher matrix hardly sees a
-direction, a step may be long all the same; its norm is therefore at most `max_grad_norm`.
+since eta^2/2 times that product is the KL divergence to second order, or, with damping, a bound on it. Where
+the Fisher matrix hardly sees a direction, a step may be long all the same; its norm is therefore at most
+`max_grad_norm`.
 """
 
 from __future__ import annotations
@@ -67,9 +68,10 @@ class KFAC(Optimizer):
         gradient = vector.grad.clone()
         self.factors.precondition(group["damping"])
         natural = vector.grad
-        trusted = (2 * group["kfac_clip"] / torch.dot(gradient, natural)).sqrt()  # inf without a gradient
-        short = group["max_grad_norm"] / torch.linalg.vector_norm(natural)
-        step = natural * torch.minimum(trusted, short).clamp(max=group["lr"])
+        # infinite without a gradient
+        kl_step_size = (2 * group["kfac_clip"] / torch.dot(gradient, natural)).sqrt()
+        norm_step_size = group["max_grad_norm"] / torch.linalg.vector_norm(natural)
+        step = natural * torch.minimum(kl_step_size, norm_step_size).clamp(max=group["lr"])
         if group["momentum"]:
             state = self.state[vector]
             if "momentum_buffer" not in state:

@@ -239,9 +239,9 @@ class KroneckerFactors:
 def is_due(turn: int, n_rows: int) -> bool:
     """Return whether a factor with so many rows is decomposed at this turn.
 
-    Narrow ones always are. Wide ones are as rare as leaves the cost of a turn growing with their rows alone,
-    and at first more often, while their averages still change quickly: with 3,137 rows, as behind the
-    convolutions of a NatureCNN, at turns 0, 1, 2, 4, 8, 9, 18, 27 and so on.
+    Up to `WIDE` rows it always is. Others are at every (n_rows / WIDE)^2-th turn, since a decomposition takes
+    time in proportion to n_rows^3, and at first more often, while their averages still change quickly: with
+    3,137 rows, as behind the convolutions of a NatureCNN, at turns 0, 1, 2, 4, 8, 9, 18, 27 and so on.
     """
     every = max(1, round((n_rows / WIDE) ** 2))
     return turn % every == 0 or (turn < every and turn.bit_count() == 1)

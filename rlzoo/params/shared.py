@@ -282,7 +282,7 @@ FILE_KEYS: dict[str, Doc] = {
     "model_class": Doc("algorithm that learns with hindsight replay", "agent"),
     "n_sampled_goal": Doc("relabelled transitions per transition (hindsight replay)", "replay buffer"),
     "goal_selection_strategy": Doc(
-        "which achieved goals replace the desired one: future, final or episode", "replay buffer"
+        "which achieved goals replace the desired one: future, final, episode or random", "replay buffer"
     ),
     "copy_info_dict": Doc("give the info dictionaries to compute_reward (hindsight replay)", "replay buffer"),
 }

@@ -80,15 +80,16 @@ def test_choices_are_imitated_whatever_the_reward_says(learner: str) -> None:
 
 def test_the_learner_gets_its_keywords_and_defaults() -> None:
     model = make("ppo", n_epochs=3, gamma=0.5, clip_range=0.4)
-    assert isinstance(model.student, PPO)
-    assert (model.student.n_epochs, model.student.gamma, model.student.clip_range) == (3, 0.5, 0.4)
-    assert model.student.vf_coef == PPO.Config().vf_coef
-    trpo = make("trpo", target_kl=0.02)
-    assert isinstance(trpo.student, TRPO)
-    assert (trpo.student.target_kl, trpo.student.cg_max_steps) == (0.02, TRPO.Config().cg_max_steps)
+    learner = model.policy_learner
+    assert isinstance(learner, PPO)
+    assert (learner.n_epochs, learner.gamma, learner.clip_range) == (3, 0.5, 0.4)
+    assert learner.vf_coef == PPO.Config().vf_coef
+    learner = make("trpo", target_kl=0.02).policy_learner
+    assert isinstance(learner, TRPO)
+    assert (learner.target_kl, learner.cg_max_steps) == (0.02, TRPO.Config().cg_max_steps)
     assert GAIL.Config().learner == "trpo"
     model.gamma = 0.25
-    assert model.student.gamma == 0.25
+    assert model.policy_learner.gamma == 0.25
     model.learning_rate = None
     assert model.schedules["learning_rate"](1.0) == PPO.Config().learning_rate
 

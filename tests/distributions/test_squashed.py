@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rlzoo.distributions import SquashedDiagGaussian, StateDependentNoise
-from rlzoo.distributions.distribution import log_tanh_slope
+from rlzoo.distributions.distribution import log_tanh_derivative
 
 ROWS = 20_000
 CASES = [(0.0, 1.0), (2.0, 1.0), (2.0, 3.0), (2.0, 5.0), (9.0, 0.5), (9.0, 0.1)]
@@ -35,7 +35,7 @@ def test_gsde_log_prob_and_gradients_are_exact(mean, std):
     exact_mean, exact_log_std = (x.detach().double().requires_grad_() for x in (mean, log_std))
     u = exact_mean + exact_log_std.exp() * noise.double()
     exact = (-0.5 * noise.double().square() - exact_log_std - 0.5 * math.log(2 * math.pi)).sum()
-    exact = (exact - log_tanh_slope(u).sum()) / ROWS
+    exact = (exact - log_tanh_derivative(u).sum()) / ROWS
     wanted = [exact, *torch.autograd.grad(exact, [exact_mean, exact_log_std])]
     for one, other in zip(got, wanted, strict=True):
         assert float(one.detach().sum()) == pytest.approx(float(other.detach().sum()), rel=1e-3, abs=1e-3)
@@ -78,7 +78,7 @@ def test_gsde_entropy_and_gradients_agree_with_integration(mean, std):
     exact_mean, exact_log_std = (
         torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in (mean, math.log(std))
     )
-    slopes = log_tanh_slope(exact_mean + exact_log_std.exp() * nodes)
+    slopes = log_tanh_derivative(exact_mean + exact_log_std.exp() * nodes)
     exact = exact_log_std + 0.5 * math.log(2 * math.pi * math.e) + (weights * slopes).sum()
     mean, log_std = (
         torch.full((1, 1), mean, requires_grad=True),

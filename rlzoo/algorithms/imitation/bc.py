@@ -3,12 +3,13 @@
 Learns to act as demonstrations do, without a reward and without stepping the environment. On minibatches of
 the expert's steps it lowers
 
-    J(pi) = -E[log pi(a|s)]                                             Discrete
-    J(pi) = E[|a - mu(s)|^2] + E[log sigma + |a - mu(s)|^2 / 2 sigma^2]    Box, pi = N(mu(s), sigma)
+    J(pi) = -E[log pi(a|s)]                                                Discrete
+    J(pi) = E[(a - mu(s))^2 + log sigma + (a - mu(s))^2 / (2 sigma^2)]     Box, pi = N(mu(s), sigma^2)
 
-where in the last term mu is held fixed: sigma becomes the spread of what mu leaves unexplained, and the steps
-of mu do not depend on it, as they would with the plain likelihood (Seitzer et al. 2022,
-https://arxiv.org/abs/2203.09168).
+where the mean over the dimensions of the action is taken, and mu is held fixed in the last term: sigma
+becomes the spread of what mu leaves unexplained, and the gradient of mu is not divided by sigma^2, as it
+would be with the plain likelihood, which fits poorly predicted actions too little (Seitzer et al. 2022,
+https://arxiv.org/abs/2203.09168). `ent_coef` adds an entropy bonus.
 
 A timestep is a step of the expert that was learned from: `learn(total_timesteps)` draws so many of them, at
 random and with replacement. Minibatches of a recurrent policy are whole episodes. The critic of the
@@ -63,7 +64,7 @@ SEARCH_SPACE: SearchSpace = {
 
 
 def bc_loss(policy: Any, examples: Examples, ent_coef: float) -> tuple[torch.Tensor, Metrics]:
-    """Compute J(pi) on one minibatch, less the entropy bonus.
+    """Compute J(pi) - ent_coef H on one minibatch.
 
     :return: the scalar loss; metrics, detached
     """

@@ -1,8 +1,8 @@
 """Generative adversarial imitation learning (Ho and Ermon 2016, https://arxiv.org/abs/1606.03476).
 
-A discriminator learns to tell an expert's steps from the agent's, and the agent learns, from what the
-discriminator makes of its steps, not to be told apart (algorithm 1). With D(s, a) the probability of a step
-being the expert's, the discriminator lowers
+A discriminator learns to tell an expert's transitions from the agent's, and the agent is rewarded for
+transitions that the discriminator takes for the expert's (algorithm 1). With D(s, a) the probability that a
+transition is the expert's, the discriminator lowers
 
     J(D) = -E_expert[log D(s, a)] - E_pi[log(1 - D(s, a))] - adversary_entcoeff E[H(D(s, a))]
 
@@ -12,10 +12,11 @@ and a learner, TRPO or PPO, raises the return of
 
 The rewards of the environment are not used; the returns that are logged are its own.
 
-Departures from the paper: `g_step` rollouts share one round of the discriminator, and a round takes `d_step`
-gradient steps, each on its part of the latest rollout and as many steps of the expert. The discriminator sees
-observations scaled by running statistics of both, and actions as the environment executes them. The learner
-may be PPO.
+Departures from the paper: D is the probability of the expert, 1 - D of the paper, whose agent lowers the cost
+log D; the discriminator has an entropy bonus, as in OpenAI Baselines; `g_step` rollouts share one round of
+the discriminator, and a round takes `d_step` gradient steps, each on its part of the latest rollout and as
+many steps of the expert. The discriminator sees observations scaled by running statistics of both, and
+actions as the environment executes them. The learner may be PPO.
 """
 
 from __future__ import annotations
@@ -184,8 +185,8 @@ def discriminator_loss(
 ) -> tuple[Tensor, Metrics]:
     """Compute J(D) on one minibatch.
 
-    :param expert_logits: of log D / (1 - D) at the expert's steps, [n]
-    :param policy_logits: at the agent's, [m]
+    :param expert_logits: log(D / (1 - D)) of the expert's transitions, [n]
+    :param policy_logits: those of the agent's, [m]
     :return: the scalar loss; metrics, detached
     """
     logits = torch.cat([expert_logits, policy_logits])
@@ -216,7 +217,7 @@ class GAIL(OnPolicyAlgorithm):
     exclude_from_checkpoint = ("expert_dataset",)
     divergence_suspects = ("d_stepsize", "learning_rate")
     keeps_raw_rollouts = True
-    student: OnPolicyAlgorithm  # the learner
+    policy_learner: OnPolicyAlgorithm  # the learner
     _demonstrations: Demonstrations | None = None
 
     @property
@@ -235,7 +236,7 @@ class GAIL(OnPolicyAlgorithm):
         self.set_random_seed(self.seed)
         learner_class, config = LEARNERS[self.config.learner], learner_config(self.config)
         values = {name: getattr(config, name) for name in field_names(learner_class.Config)}
-        learner = self.student = learner_class(
+        learner = self.policy_learner = learner_class(
             self.policy_class, None, **values, policy_kwargs=self.policy_kwargs, device=self.device
         )
         learner.build(self.observation_space, self.action_space, self.n_envs)
@@ -258,8 +259,8 @@ class GAIL(OnPolicyAlgorithm):
 
     def _use_env(self, env: VecEnv) -> None:
         super()._use_env(env)
-        if "student" in self.__dict__:
-            self.student.n_envs = self.n_envs
+        if "policy_learner" in self.__dict__:
+            self.policy_learner.n_envs = self.n_envs
 
     def _start_episodes(self, env: VecEnv, resume: bool) -> None:
         _ = self.demonstrations  # a VecNormalize sees them before it sees anything else
@@ -273,23 +274,23 @@ class GAIL(OnPolicyAlgorithm):
         super().replace_config(**changes)
         config = learner_config(self.config)
         values = {name: getattr(config, name) for name in field_names(type(config))}
-        self.student.replace_config(**values)
+        self.policy_learner.replace_config(**values)
 
     def state(self) -> dict[str, Any]:
         return {
-            **self.student.state(),
+            **self.policy_learner.state(),
             "discriminator": self.discriminator,
             "discriminator.optimizer": self.discriminator.optimizer,
         }
 
     def parameter_vectors(self) -> list[Tensor]:
-        return [*self.student.parameter_vectors(), self.discriminator_flat.vector.detach()]
+        return [*self.policy_learner.parameter_vectors(), self.discriminator_flat.vector.detach()]
 
     def begin_rollout(self) -> None:
-        self.student.begin_rollout()
+        self.policy_learner.begin_rollout()
 
     def act(self, inputs: PolicyInput) -> PolicyOutput:
-        return self.student.act(inputs)
+        return self.policy_learner.act(inputs)
 
     # ------------------------------------------------------------------ learning
 
@@ -307,8 +308,8 @@ class GAIL(OnPolicyAlgorithm):
         rollout.rewards[...] = rewards.reshape(rollout.rewards.shape).cpu().numpy()
         metrics["imitation_reward"] = rewards.mean()
 
-        self.student.counters = counters
-        return {**self.student.update(rollout, counters), **metrics}
+        self.policy_learner.counters = counters
+        return {**self.policy_learner.update(rollout, counters), **metrics}
 
     def update_discriminator(self, obs: TensorObs, actions: Tensor) -> Metrics:
         """Take `d_step` gradient steps.

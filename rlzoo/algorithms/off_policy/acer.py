@@ -1,20 +1,21 @@
 """Actor-critic with experience replay (Wang et al. 2017, https://arxiv.org/abs/1611.01224).
 
 Learns from each rollout once as it comes and, on average, `replay_ratio` times from trajectories sampled from
-the replay buffer. With the network's probabilities f = pi(.|s), those mu of the policy that acted,
+the replay buffer. With the probabilities f = pi(.|s) of the network and mu(.|s) of the behaviour policy,
 rho = f / mu, and V(s) = sum_a f(a) Q(s, a):
 
     Q_ret   Retrace (Munos et al. 2016), see core.returns.retrace
     g       = min(c, rho(a)) (Q_ret - V) grad_f log f(a)                        truncation and its
-              + sum_b [1 - c / rho(b)]_+ f(b) (Q(b) - V) grad_f log f(b)        correction, eq. 7
+              + sum_b [1 - c / rho(b)]_+ f(b) (Q(b) - V) grad_f log f(b)        correction, eq. 10
     z       = g - max(0, (k.g - delta) / k.k) k,   k = grad_f KL(f_average, f)  trust region, eq. 12
     dtheta  = z df/dtheta - q_coef grad (Q_ret - Q(a))^2 / 2
 
-where f_average is the policy of slowly averaged parameters (section 3.3).
+where f_average is the average policy network (section 3.3). An entropy bonus is added to g.
 
-Departures from the paper: an entropy bonus (in g); gradients are clipped by their norm; environments step
-together instead of asynchronous workers; an episode that is truncated inside a trajectory is bootstrapped
-with the value of its final observation.
+Departures from the paper: gradients are clipped by their norm; environments step together instead of
+asynchronous workers; an episode that is truncated inside a trajectory is bootstrapped with the value of its
+final observation. The learning rate is annealed linearly, `ent_coef` is 0.01 (0.001 in the paper), and
+`buffer_size` 5,000 steps per environment (50,000 frames per worker), as in Stable Baselines.
 """
 
 from __future__ import annotations
@@ -137,9 +138,9 @@ SEARCH_SPACE: SearchSpace = {
 def policy_gradient(
     log_probs: Tensor, log_mu: Tensor, actions: Tensor, q: Tensor, targets: Tensor, config: ACERConfig
 ) -> Tensor:
-    """Compute g of eq. 7 with the gradient of the entropy bonus, both by f, [batch, n_actions].
+    """Compute g of eq. 10 with the gradient of the entropy bonus, both by f, [batch, n_actions].
 
-    :param log_probs: log f, and `log_mu` those of the policy that acted, [batch, n_actions]
+    :param log_probs: log f, and `log_mu` those of the behaviour policy, [batch, n_actions]
     :param q: Q of all actions, [batch, n_actions]; `targets` Q_ret of `actions`, [batch]
     """
     probs, c = log_probs.exp(), config.correction_term
@@ -229,10 +230,10 @@ class ACER(OnPolicyAlgorithm):
             replay.add(new if rollout.raw is None else new.before_scaling(rollout.raw))
             if replay.steps_held >= config.replay_start:
                 for _ in range(int(torch.poisson(torch.tensor(config.replay_ratio)))):
-                    drawn = replay.sample()
+                    replayed = replay.sample()
                     if rollout.raw is not None:
-                        drawn = drawn.scaled(rollout.raw.normalizer)
-                    history.append(self._learn(drawn, counters))
+                        replayed = replayed.scaled(rollout.raw.normalizer)
+                    history.append(self._learn(replayed, counters))
         explained = history[0].pop("explained_variance")
         metrics = self.summarise(history, counters)
         metrics.update(explained_variance=explained, learning_rate=learning_rate)

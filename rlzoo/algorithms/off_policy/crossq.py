@@ -12,12 +12,15 @@ where no gradient passes through y, every gradient step lowers
 
 and every policy_delay-th one
 
-    J(alpha) = -log alpha (log pi(a|s) + target_entropy)
+    J(alpha) = E[-log alpha (log pi(a|s) + target_entropy)]
     J(pi)    = E[alpha log pi(a|s) - min_i Q_i(s, a)],  a ~ pi(.|s)
 
-The critics gather statistics in the first, the actor in the second, where the critics use what they gathered.
+The step of the critics updates their running statistics; that of the actor updates the actor's, and evaluates
+the critics with their running statistics. Adam's beta_1 is 0.5, as in the paper.
+
 Departures from the paper: log alpha is what is learned, as in SAC; batch renormalisation in place of batch
-normalisation, in the actor, too, as in the authors' code.
+normalisation, in the actor, too, as in the authors' code; critics are 1,024 wide (2,048 in the paper), as in
+sb3-contrib.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Deep deterministic policy gradient (Lillicrap et al. 2016, https://arxiv.org/abs/1509.02971).
 
-A deterministic actor climbs a critic that is learned by TD errors. A gradient step (algorithm 1):
+A deterministic actor is trained by gradient ascent on a critic, which is learned by TD errors. A gradient
+step (algorithm 1):
 
     y     = r + gamma Q'(s', pi'(s'))                                  eq. 5
     J(Q)  = E[(Q(s, a) - y)^2]                                         eq. 4
@@ -13,7 +14,10 @@ with `enable_popart` the critics' last layers follow the statistics of the retur
 parameters (Plappert et al. 2018, https://arxiv.org/abs/1706.01905); separate learning rates, scaled rewards,
 an L2 penalty on the critic, gradients clipped by their norm.
 
-Departures from the paper: no batch normalisation; the L2 penalty is off; there may be several critics
+Departures from the paper: no batch normalisation; the L2 penalty is off; there is no exploration noise unless
+`action_noise` is given (Ornstein-Uhlenbeck noise in the paper); `tau` is 0.005 (0.001), `batch_size` 256 (64)
+and the actor's learning rate 0.001 (0.0001), as in stable-baselines3; actions enter the critic's first layer
+(its second); there may be several critics
 (`policy_kwargs=dict(n_critics=2)`), the smallest of which makes the target and the first the actor's loss.
 The statistics of the returns weigh all targets alike, where van Hasselt et al. let old ones fade.
 """

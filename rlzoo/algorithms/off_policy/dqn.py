@@ -10,7 +10,10 @@ where Q' is the target network (`target_update_interval`, `tau`). Options, all o
 Q-learning, prioritised replay (Schaul et al. 2016), exploration by noise on the parameters (Plappert et al.
 2018), and dueling networks (Wang et al. 2016; `policy_kwargs=dict(dueling=True)`).
 
-Departures from the paper: Adam instead of RMSprop, and gradients clipped by their norm.
+Departures from the paper: Adam instead of RMSprop, and gradients clipped by their norm; the target network is
+updated every 10,000 steps of the environment (10,000 updates in the paper); `learning_starts` is 100 (50,000)
+and the final share of random actions 0.05 (0.1), as in stable-baselines3. Parameter noise perturbs the
+Q-network itself (Plappert et al. perturb a separate head that imitates its greedy actions).
 """
 
 from __future__ import annotations
@@ -59,7 +62,7 @@ from rlzoo.policies.value_based import DQNPolicy
 NOISE_INTERVAL = 50
 """Steps between two adaptations of parameter noise (appendix A.1 of Plappert et al.)."""
 NOISE_EPSILON = 0.01
-"""Share of random actions beside parameter noise, lest a perturbed policy gets stuck (ditto)."""
+"""Share of random actions beside parameter noise, lest a perturbed policy gets stuck (appendix A.1, too)."""
 
 
 epsilon_schedule = functools.lru_cache(LinearSchedule)

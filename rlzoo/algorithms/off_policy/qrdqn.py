@@ -4,9 +4,10 @@ As DQN, but the network estimates N quantiles theta_i of the return of each acti
 the best next action by the mean of the target network's quantiles (algorithm 1 of the paper),
 
     a* = argmax_a' 1/N sum_j theta'_j(s', a')
-    L  = sum_i 1/N sum_j rho_tau_i(r + gamma theta'_j(s', a*) - theta_i(s, a)),   tau_i = (2 i + 1) / 2 N
+    L  = sum_i 1/N sum_j rho_tau_i(r + gamma theta'_j(s', a*) - theta_i(s, a)),   tau_i = (2 i - 1) / (2 N)
 
-where rho is the quantile Huber loss (eq. 10, kappa = 1). Adam has the paper's epsilon, 0.01 / batch size.
+where i = 1, ..., N and rho is the quantile Huber loss (eq. 10, kappa = 1). Adam has the paper's epsilon,
+0.01 / batch size.
 """
 
 from __future__ import annotations

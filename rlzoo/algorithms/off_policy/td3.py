@@ -1,6 +1,6 @@
 """Twin delayed deep deterministic policy gradient (Fujimoto et al. 2018, https://arxiv.org/abs/1802.09477).
 
-DDPG with three changes against values that grow too high: the smaller of two critics makes the target
+DDPG with three changes against overestimated values: the smaller of two critics makes the target
 (section 4.2), actor and targets change less often than the critics (section 5.2), and noise on the target's
 action smooths the values (section 5.3). A gradient step is (algorithm 1)
 

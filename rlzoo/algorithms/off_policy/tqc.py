@@ -1,17 +1,18 @@
 """Truncated quantile critics (Kuznetsov et al. 2020, https://arxiv.org/abs/2005.04269).
 
 SAC with critics that estimate the distribution of returns by quantiles theta_i(s, a). The quantiles of all
-target critics are pooled, and the largest are left out against values that grow too high: of the m quantiles
+target critics are pooled, and the largest are left out against overestimation: of the m quantiles
 of each of n critics at (s', a'), a' ~ pi(.|s'), let z_1, ..., z_k be the smallest k = n (m - d). A gradient
 step lowers, one after the other,
 
     y_j      = r + gamma (z_j - alpha log pi(a'|s'))
-    J(alpha) = -log alpha (log pi(a|s) + target_entropy)
+    J(alpha) = E[-log alpha (log pi(a|s) + target_entropy)]
     J(Q)     = E[1 / (n m k) sum over critics, i and j of rho_i(y_j - theta_i(s, a))]
     J(pi)    = E[alpha log pi(a|s) - 1 / (n m) sum over critics and i of theta_i(s, a)],   a ~ pi(.|s)
 
-with rho_i the quantile Huber loss for the probability (2 i - 1) / 2 m. Departures from the paper: log alpha
-is what is learned, as in SAC; J(Q) is the mean over the critics, as in the authors' code, not the sum.
+with rho_i the quantile Huber loss for the probability (2 i - 1) / (2 m). Departures from the paper: log alpha
+is what is learned, as in SAC; J(Q) is the mean over the critics, as in the authors' code, not the sum; there
+are two critics by default (five in the paper), as in sb3-contrib.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ step is as long as the trust region allows, and at most `learning_rate` (section
 
 Departures from the paper: the norm of a step is bounded, too (not that of the gradient, which says little
 about the step, and would stop learning where values are large and wrong); averages of the factors start as
-plain means, so that no steps of another kind are needed first; the eigendecomposition in the background is
-always one late, instead of as late as it happens to be; layers with more than 1,024 inputs are decomposed
-more rarely than `kfac_update` says.
+plain means, so that no other optimiser is needed at first; the eigendecomposition is computed in the
+background and used exactly one update later, instead of whenever it is ready; layers with more than 1,024
+inputs are decomposed more rarely than `kfac_update` says.
 """
 
 from __future__ import annotations

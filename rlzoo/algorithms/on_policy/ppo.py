@@ -7,8 +7,8 @@ entropy bonus (eq. 9), where r = pi(a|s) / pi_old(a|s):
 
 Departures from the paper: advantages are normalised per minibatch, gradients are clipped by their norm, the
 value function may be clipped as well (off by default), and an update stops early when the KL divergence
-from the old policy exceeds 1.5 target_kl (off by default). A last minibatch of one sample is not normalised
-(as in stable-baselines3); a warning is shown, and `rlzoo train` refuses such a `batch_size`.
+from the old policy exceeds 1.5 target_kl (off by default). A last minibatch of one sample is not
+normalised, as in stable-baselines3; a warning is shown.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ policy that collected it (eq. 14):
 
 To second order that is the step along `F^-1 g`, with g the gradient of L and F the Fisher matrix, as long as
 the divergence allows; the conjugate gradient method finds it, and a line search shortens it until the
-divergence and the improvement are as wanted (appendix C).
+constraint holds and the objective improves (appendix C).
 
 Departures from the paper: advantages are those of GAE, normalised; their value function is fitted by Adam on
 minibatches; Fisher products are damped; an entropy bonus may be added (off by default). What actor and critic
@@ -223,8 +223,8 @@ class TRPO(OnPolicyAlgorithm):
             gradient,
             config.cg_max_steps,
         )
-        # To second order the divergence of a step x is x'Fx / 2. Here Fx = gradient - residual, the residual
-        # being orthogonal to x.
+        # To second order the divergence of a step x is x'Fx / 2. With damping in F, which makes the step
+        # shorter, Fx = gradient - residual, and the residual is orthogonal to x.
         curvature = (direction @ gradient).clamp(min=1e-12)
         step = direction * (2 * config.target_kl / curvature).sqrt()
         return self._line_search(step, self.over_ranks(objective.detach()), old, batch)

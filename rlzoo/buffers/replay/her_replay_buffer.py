@@ -25,7 +25,7 @@ from rlzoo.core.errors import UserError, unknown
 
 GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
 N_COMPARED = 64  # transitions whose rewards are compared with compute_reward
-TOLERATED = 0.1  # share of them that may differ: penalties for collisions and the like
+MAX_MISMATCH_FRACTION = 0.1  # share of them that may differ: penalties for collisions and the like
 
 
 class GoalSelectionStrategy(str, Enum):
@@ -219,7 +219,7 @@ class HerReplayBuffer(ReplayBuffer):
         infos = None if self.infos is None else list(self.infos.reshape(-1).take(indices))
         computed = self.goal_rewards(achieved, desired, infos)
         differing = np.flatnonzero(~np.isclose(computed, rewards, rtol=1e-4, atol=1e-5, equal_nan=True))
-        if len(differing) > TOLERATED * len(indices):
+        if len(differing) > MAX_MISMATCH_FRACTION * len(indices):
             first = differing[0]
             warnings.warn(
                 f"the environment paid {rewards[first]:.6g} for a transition for which its compute_reward"
@@ -251,16 +251,16 @@ class HerReplayBuffer(ReplayBuffer):
         strategy = self.goal_selection_strategy
         if strategy is GoalSelectionStrategy.RANDOM:
             return self._draw(len(indices))
-        ahead = self.to_end.reshape(-1).take(indices)
+        n_later = self.to_end.reshape(-1).take(indices)
         if strategy is GoalSelectionStrategy.FINAL:
-            steps = ahead.astype(np.int64)
+            steps = n_later.astype(np.int64)
         else:
-            back: np.ndarray | int = 0
+            n_earlier: np.ndarray | int = 0
             if strategy is GoalSelectionStrategy.EPISODE:
                 age = (indices // self.n_envs - self.oldest) % self.n_slots  # what came before is overwritten
-                back = np.minimum(self.from_start.reshape(-1).take(indices), age)
-            chances = torch.rand(len(indices), dtype=torch.float64).numpy()
-            steps = (chances * (back + ahead + 1)).astype(np.int64) - back
+                n_earlier = np.minimum(self.from_start.reshape(-1).take(indices), age)
+            u = torch.rand(len(indices), dtype=torch.float64).numpy()
+            steps = (u * (n_earlier + n_later + 1)).astype(np.int64) - n_earlier
         goals: np.ndarray = (indices + steps * self.n_envs) % self._n_rows
         return goals
 

@@ -2,7 +2,8 @@
 
 The proportional variant: a transition is sampled with probability P(i) = p_i^alpha / sum_k p_k^alpha, where
 p_i is its last absolute TD error plus `eps`, and its loss is weighted with (N P(i))^-beta, divided by the
-largest weight of the batch. Transitions that were never sampled have the largest priority so far.
+largest weight of the batch. Transitions that were never sampled have the largest priority so far. The paper
+also divides the learning rate by 4, which is left to the user.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ slot. The final observations of episodes, which that slot does not hold, are in 
 the ring is a step, with a row for every environment; row `slot * n_envs + env` is the index of a transition.
 
 Source: Lin (1992), "Self-improving reactive agents based on reinforcement learning, planning and teaching";
-n-step returns as in Sutton (1988), "Learning to predict by the methods of temporal differences".
+n-step returns: Watkins (1989), "Learning from delayed rewards"; Sutton and Barto (2018), chapter 7.
 """
 
 from __future__ import annotations

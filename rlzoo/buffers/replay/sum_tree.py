@@ -20,19 +20,19 @@ class SumTree:
     def __init__(self, n_leaves: int) -> None:
         self.n_leaves = n_leaves
         self.weights: list[np.ndarray] = []  # [n_nodes, BRANCHES] of each level, the leaves first
-        self.running: list[np.ndarray] = []  # the same shapes: sums over a node's children up to each one
+        self.prefix_sums: list[np.ndarray] = []  # the same shapes: sums over a node's children up to each one
         n_nodes = n_leaves
         while n_nodes > SHORT or not self.weights:
             n_nodes = -(-n_nodes // BRANCHES)
             self.weights.append(np.zeros((n_nodes, BRANCHES)))
-            self.running.append(np.zeros((n_nodes, BRANCHES)))
+            self.prefix_sums.append(np.zeros((n_nodes, BRANCHES)))
         self.top = np.zeros(n_nodes)  # the sums of the last level's nodes
-        self.top_running = np.zeros(n_nodes)
+        self.root_prefix_sums = np.zeros(n_nodes)
 
     @property
     def total(self) -> float:
         """The sum of all weights."""
-        return float(self.top_running[-1])
+        return float(self.root_prefix_sums[-1])
 
     @property
     def leaves(self) -> np.ndarray:
@@ -54,27 +54,27 @@ class SumTree:
         Where an index comes twice, its last value counts.
         """
         nodes = indices
-        for weights, running in zip(self.weights, self.running, strict=True):
+        for weights, prefix_sums in zip(self.weights, self.prefix_sums, strict=True):
             weights.reshape(-1)[nodes] = values
             nodes = nodes // BRANCHES
-            if len(nodes) > len(running):
+            if len(nodes) > len(prefix_sums):
                 nodes = np.unique(nodes)
             sums = weights.take(nodes, axis=0).cumsum(axis=1)
-            running[nodes] = sums
+            prefix_sums[nodes] = sums
             values = sums[:, -1]
         self.top[nodes] = values
-        self.top_running = self.top.cumsum()
+        self.root_prefix_sums = self.top.cumsum()
 
     def find(self, sums: np.ndarray) -> np.ndarray:
         """Return the first index whose prefix sum is larger, for each of `sums` [n] in [0, total).
 
         An index of weight zero is never found.
         """
-        nodes = self.top_running.searchsorted(sums, side="right")
-        sums = sums - (self.top_running.take(nodes) - self.top.take(nodes))
+        nodes = self.root_prefix_sums.searchsorted(sums, side="right")
+        sums = sums - (self.root_prefix_sums.take(nodes) - self.top.take(nodes))
         starts = np.arange(len(sums)) * BRANCHES
-        for weights, running in zip(reversed(self.weights), reversed(self.running), strict=True):
-            children = running.take(nodes, axis=0)
+        for weights, prefix_sums in zip(reversed(self.weights), reversed(self.prefix_sums), strict=True):
+            children = prefix_sums.take(nodes, axis=0)
             # Rounding must neither lead before the first child nor past the last.
             sums = np.maximum(np.minimum(sums, np.nextafter(children[:, -1], 0.0)), 0.0)
             child = (children > sums[:, None]).argmax(axis=1)
