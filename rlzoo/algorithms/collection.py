@@ -183,9 +183,9 @@ class OnPolicyCollection(StepMethods):
         if not hasattr(config, "gae_lambda"):
             raise UserError(f"{type(self).__name__} does not learn from advantages")
         log_probs, values, next_values = self.old_values(rollout, self.read_rollout(rollout))
-        ends = (rollout.terminated, rollout.truncated)
+        ends = (rollout.without_value, rollout.truncated)
         gae_lambda = 1.0 if config.gae_lambda is None else config.gae_lambda
-        advantages, returns = gae(rollout.rewards, values, next_values, *ends, config.gamma, gae_lambda)
+        advantages, returns = gae(rollout.reward_column, values, next_values, *ends, config.gamma, gae_lambda)
         return values, log_probs, advantages, returns
 
 

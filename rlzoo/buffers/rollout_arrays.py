@@ -82,14 +82,17 @@ class RolloutArrays(BaseBuffer):
     gamma: float
     obs_column: Obs  # [n_steps + 1, n_envs, ...]
     action_column: np.ndarray
-    rewards: np.ndarray
+    reward_column: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
     starts_column: np.ndarray
-    extra: dict[str, torch.Tensor]  # columns of some policies, [n_steps, n_envs, ...]
+    extra_columns: dict[str, torch.Tensor]  # columns of some policies, [n_steps, n_envs, ...]
     filled: int
     estimates: Estimates | None
     learned: tuple[Values, Values, Values, Values] | None  # estimates of the last update, not converted
     computed: tuple[np.ndarray, np.ndarray] | None = None  # advantages and returns that callbacks may change
     algorithm: weakref.ref[Any] | None = None  # what computes estimates
+    final_values_added = False  # to the rewards where episodes were truncated
     on_device: ClassVar[bool] = False
     _pos: int = 0  # steps that `add` has written
     _flat: tuple[Obs, np.ndarray, list[np.ndarray], Callable[..., Samples]] | None = None  # during `get`
@@ -121,8 +124,9 @@ class RolloutArrays(BaseBuffer):
 
     def reset(self) -> None:
         """Clear the buffer without freeing its memory."""
-        self.filled = self._pos = 0
+        self.filled = self._pos = 0  # steps collected since the last update
         self.estimates = self.learned = self.computed = None
+        self.final_values_added = False
 
     # ------------------------------------------------------------------ arrays
 
@@ -143,6 +147,38 @@ class RolloutArrays(BaseBuffer):
         return _array(self.action_column).reshape(self.n_steps, self.n_envs, self.action_dim)
 
     @property
+    def rewards(self) -> np.ndarray:
+        """Rewards, as stable-baselines3 stores them: where an episode was truncated, the discounted value of
+        its final observation is added when they are first asked for, once the rollout is complete."""
+        self._add_final_values()
+        return self.reward_column
+
+    @rewards.setter
+    def rewards(self, values: np.ndarray) -> None:
+        self._add_final_values()
+        self.reward_column = values
+
+    def _add_final_values(self) -> None:
+        algorithm = None if self.algorithm is None else self.algorithm()
+        if self.final_values_added or self._pos or self.on_device or algorithm is None:
+            return
+        is_complete = self.learned is not None or self.filled == self.n_steps
+        if not is_complete or not hasattr(algorithm.config, "gae_lambda"):
+            return
+        ends = self.truncated & ~self.terminated
+        if ends.any():  # what is returned there is the reward and the value
+            estimates = self.estimated()
+            returns = estimates.returns if self.computed is None else self.computed[1]
+            self.reward_column[ends] = returns[ends]
+            self.final_values_added = True
+
+    @property
+    def without_value(self) -> np.ndarray:
+        """Steps whose next state adds no value to the reward, [n_steps, n_envs]: their episode terminated, or
+        the value has been added already."""
+        return self.terminated | self.truncated if self.final_values_added else self.terminated
+
+    @property
     def episode_starts(self) -> np.ndarray:
         """1 where an observation is the first of its episode."""
         return _array(self.starts_column).astype(np.float32, copy=False)
@@ -158,9 +194,9 @@ class RolloutArrays(BaseBuffer):
 
         :raises AttributeError: no masks were collected
         """
-        if "action_masks" not in self.extra:
+        if "action_masks" not in self.extra_columns:
             raise AttributeError(f"this {type(self).__name__} has no action masks: none were collected")
-        return _array(self.extra["action_masks"]).astype(np.float32)
+        return _array(self.extra_columns["action_masks"]).astype(np.float32)
 
     def estimated(self) -> Estimates:
         """Return values, log-probabilities, advantages and returns, computed at the first call.
@@ -233,7 +269,7 @@ class RolloutArrays(BaseBuffer):
             zeros = np.zeros((self.n_steps, self.n_envs), np.float32)
             self.estimates = Estimates(zeros, zeros.copy(), zeros.copy(), zeros.copy())
             self.learned = None
-            self.extra.clear()
+            self.extra_columns.clear()
         estimates = self.estimated()
 
         def write(column: np.ndarray, rows: Values) -> None:
@@ -241,15 +277,15 @@ class RolloutArrays(BaseBuffer):
 
         map_obs(write, self.obs_column, obs)
         write(self.action_column, action)
-        write(self.rewards, reward)
+        write(self.reward_column, reward)
         write(self.starts_column, episode_start)
         write(estimates.values, value)
         write(estimates.log_probs, log_prob)
         if action_masks is not None:
             rows = np.reshape(_array(action_masks), (self.n_envs, -1)).astype(bool)
-            if "action_masks" not in self.extra:
-                self.extra["action_masks"] = torch.ones(self.n_steps, *rows.shape, dtype=torch.bool)
-            self.extra["action_masks"][t] = torch.from_numpy(rows)
+            if "action_masks" not in self.extra_columns:
+                self.extra_columns["action_masks"] = torch.ones(self.n_steps, *rows.shape, dtype=torch.bool)
+            self.extra_columns["action_masks"][t] = torch.from_numpy(rows)
         self._pos += 1
 
     def compute_returns_and_advantage(self, last_values: Values, dones: Values) -> None:
@@ -272,7 +308,7 @@ class RolloutArrays(BaseBuffer):
         ended = np.concatenate([self.starts_column[1:], _array(dones).reshape(1, -1)]).astype(bool)
         following = np.concatenate([estimates.values[1:], last])
         estimates.advantages[:], estimates.returns[:] = gae(
-            self.rewards,
+            self.reward_column,
             estimates.values,
             following,
             ended,
@@ -312,7 +348,7 @@ class RolloutArrays(BaseBuffer):
         observations = map_obs(self.swap_and_flatten, self.observations)
         actions = self.swap_and_flatten(self.actions).astype(np.float32)
         columns = [self.swap_and_flatten(column).reshape(-1) for column in self.estimated()]
-        masked = "action_masks" in self.extra
+        masked = "action_masks" in self.extra_columns
         if masked:
             columns.append(self.swap_and_flatten(self.action_masks))
         return observations, actions, columns, KINDS[isinstance(observations, dict), masked]

@@ -32,7 +32,7 @@ SMALL = 10 * 2**20  # bytes; whether more are free is asked of the system
 MAX_SAVED_BYTES = 64 * 2**20  # of a partly filled rollout in a checkpoint
 _COLUMNS = {
     "actions": "action_column",
-    "rewards": "rewards",
+    "rewards": "reward_column",
     "terminated": "terminated",
     "truncated": "truncated",
     "episode_starts": "starts_column",
@@ -93,15 +93,14 @@ class RolloutBuffer(RolloutArrays):
         self._share_rows()
         action_dtype = np.float32 if isinstance(action_space, spaces.Box) else np.int64
         self.action_column = np.zeros((n_steps, n_envs, *(action_space.shape or ())), action_dtype)
-        self.rewards = np.zeros((n_steps, n_envs), np.float32)
+        self.reward_column = np.zeros((n_steps, n_envs), np.float32)
         self.terminated = np.zeros((n_steps, n_envs), bool)
         self.truncated = np.zeros((n_steps, n_envs), bool)
         self.starts_column = np.zeros((n_steps, n_envs), bool)
-        self.extra: dict[str, torch.Tensor] = {}
+        self.extra_columns: dict[str, torch.Tensor] = {}
         self._finals: list[tuple[int, int, Obs]] = []
         self.raw: RawRollout | None = None
-        self.filled = 0  # steps collected since the last update
-        self.estimates = self.learned = None
+        self.reset()
 
     def _share_rows(self) -> None:
         """Make views of the rows of the observations, to act on and to write to."""
@@ -158,6 +157,7 @@ class RolloutBuffer(RolloutArrays):
         self._finals.clear()
         self.filled, self._pos = 0, 0
         self.estimates = self.learned = self.computed = None
+        self.final_values_added = False
         self._write_obs(0, obs)
         if self.raw is not None:
             self.raw.start(obs)
@@ -187,17 +187,17 @@ class RolloutBuffer(RolloutArrays):
     def add_step(self, t: int, step: PolicyOutput, result: StepResult, episode_start: np.ndarray) -> None:
         """Write step `t`: what was done (`step`) and what came of it (`result`, a `VecStep`)."""
         self.action_column[t] = step.action.cpu()
-        self.rewards[t] = result.rewards
+        self.reward_column[t] = result.rewards
         self.terminated[t] = result.terminated
         self.truncated[t] = result.truncated
         self.starts_column[t] = episode_start
         self._write_obs(t + 1, result.obs)
         for name, value in step.extra.items():
-            if name not in self.extra:
-                self.extra[name] = torch.zeros(
+            if name not in self.extra_columns:
+                self.extra_columns[name] = torch.zeros(
                     (self.n_steps, *value.shape), dtype=value.dtype, device=value.device
                 )
-            self.extra[name][t] = value
+            self.extra_columns[name][t] = value
         if len(result.ended):
             self._finals += _truncated(t, result)
         if self.raw is not None:
@@ -209,7 +209,7 @@ class RolloutBuffer(RolloutArrays):
         for a checkpoint."""
         columns = {"observations": _head(self.obs_column, self.filled + 1)}
         columns |= {name: getattr(self, column)[: self.filled] for name, column in _COLUMNS.items()}
-        extra = {name: column[: self.filled].cpu() for name, column in self.extra.items()}
+        extra = {name: column[: self.filled].cpu() for name, column in self.extra_columns.items()}
         state: dict[str, Any] = {
             "columns": columns,
             "extra": extra,
@@ -217,6 +217,8 @@ class RolloutBuffer(RolloutArrays):
         }
         if self.raw is not None and self.filled:
             state["raw"] = self.raw.state_dict(self.filled)
+        if self.final_values_added:
+            state["final_values_added"] = True
         if not self.filled or _n_bytes(state) > MAX_SAVED_BYTES:
             return {}
         return {**copy.deepcopy(state), "n_steps": self.n_steps, "n_envs": self.n_envs}
@@ -239,11 +241,12 @@ class RolloutBuffer(RolloutArrays):
             for name, rows in state["extra"].items():
                 if rows.shape[:2] != (filled, n_envs):
                     raise ValueError(f"{name} is of shape {tuple(rows.shape)}")
-                self.extra[name] = torch.zeros(
+                self.extra_columns[name] = torch.zeros(
                     (self.n_steps, *rows.shape[1:]), dtype=rows.dtype, device=device
                 )
-                self.extra[name][:filled] = rows.to(device)
+                self.extra_columns[name][:filled] = rows.to(device)
             self._finals = _loaded_finals(state["finals"], filled, n_envs)
+            self.final_values_added = bool(state.get("final_values_added", False))
             if self.raw is not None:
                 self.raw.load_state_dict(state["raw"], filled, n_envs)
         except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
@@ -261,7 +264,9 @@ class RolloutBuffer(RolloutArrays):
         """Compute advantages and lambda-returns [n_steps, n_envs] by `gae`, or return those of a script."""
         if self.is_given:
             return self.advantages, self.returns
-        found = gae(self.rewards, values, next_values, self.terminated, self.truncated, gamma, gae_lambda)
+        found = gae(
+            self.reward_column, values, next_values, self.without_value, self.truncated, gamma, gae_lambda
+        )
         return found if self.estimates is None else self.written(*found)
 
     def finals(self) -> Finals | None:
@@ -297,7 +302,7 @@ class RolloutBuffer(RolloutArrays):
 
         :param steps_before: steps that each environment had taken before this rollout
         """
-        columns = {"reward": self.rewards}
+        columns = {"reward": self.reward_column}
         named = self.obs_column if isinstance(self.obs_column, dict) else {"observation": self.obs_column}
         columns.update({key: column for key, column in named.items() if column.dtype == np.float32})
         for name, column in columns.items():

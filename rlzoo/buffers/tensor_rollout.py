@@ -25,7 +25,7 @@ class TensorRolloutBuffer(RolloutBuffer):
 
     on_device = True
     action_column: Any  # this and the following are tensors here
-    rewards: Any
+    reward_column: Any
     terminated: Any
     truncated: Any
     starts_column: Any
@@ -53,7 +53,7 @@ class TensorRolloutBuffer(RolloutBuffer):
         ]
         self.final_column: Obs = map_obs(lambda column: torch.zeros_like(column[1:]), self.obs_column)
         self.action_column = on_device(self.action_column)
-        self.rewards = on_device(self.rewards)
+        self.reward_column = on_device(self.reward_column)
         self.terminated = on_device(self.terminated)
         self.truncated = on_device(self.truncated)
         self.starts_column = on_device(self.starts_column)
@@ -68,16 +68,16 @@ class TensorRolloutBuffer(RolloutBuffer):
     def add_step(self, t: int, step: PolicyOutput, result: Any, episode_start: Any) -> None:
         """Write step `t`: what was done (`step`) and what came of it (`result`, a `TensorStep`)."""
         self.action_column[t] = step.action
-        self.rewards[t] = result.rewards
+        self.reward_column[t] = result.rewards
         self.terminated[t] = result.terminated
         self.truncated[t] = result.truncated
         self.starts_column[t] = torch.as_tensor(episode_start)
         self._write_obs(t + 1, result.obs)
         map_obs(lambda column, new: column[t].copy_(new), self.final_column, result.next_obs)
         for name, value in step.extra.items():
-            if name not in self.extra:
-                self.extra[name] = value.new_zeros((self.n_steps, *value.shape))
-            self.extra[name][t] = value
+            if name not in self.extra_columns:
+                self.extra_columns[name] = value.new_zeros((self.n_steps, *value.shape))
+            self.extra_columns[name][t] = value
         self.filled = t + 1
 
     def finals(self) -> Any:

@@ -51,12 +51,12 @@ class Trajectories:
         return cls(
             obs=rollout.obs_column,
             actions=rollout.action_column,
-            rewards=rollout.rewards,
+            rewards=rollout.reward_column,
             terminated=rollout.terminated,
             truncated=rollout.truncated,
             episode_starts=rollout.starts_column,
-            log_mu=rollout.extra["log_mu"].cpu().numpy(),
-            rnn_state={name: rollout.extra[name][0].cpu().numpy() for name in rnn_state_names},
+            log_mu=rollout.extra_columns["log_mu"].cpu().numpy(),
+            rnn_state={name: rollout.extra_columns[name][0].cpu().numpy() for name in rnn_state_names},
             finals=rollout.finals(),
         )
 

@@ -93,7 +93,7 @@ def test_acktr_update_is_a_clipped_natural_gradient(space, gae_lambda):
     baseline = values.detach().numpy().reshape(8, 3)
     ended = (rollout.terminated, rollout.truncated)
     next_values = model.next_values(rollout, baseline)
-    advantages, returns = gae(rollout.rewards, baseline, next_values, *ended, 0.8, gae_lambda or 1.0)
+    advantages, returns = gae(rollout.reward_column, baseline, next_values, *ended, 0.8, gae_lambda or 1.0)
     advantages, returns = (torch.from_numpy(array.reshape(-1)) for array in (advantages, returns))
     objective = (advantages * log_probs).mean() - 0.4 * (values.flatten() - returns).square().mean()
     objective = objective + 0.05 * entropy.mean()

@@ -165,7 +165,7 @@ def test_rewards_are_those_of_the_discriminator() -> None:
     obs, actions = rollout.flat_obs(model.device), torch.from_numpy(rollout.actions.reshape(-1))
     with torch.no_grad():
         expected = -(1 - torch.sigmoid(model.discriminator(obs, actions))).log()
-    np.testing.assert_allclose(rollout.rewards.reshape(-1), expected.numpy(), atol=1e-5)
+    np.testing.assert_allclose(rollout.reward_column.reshape(-1), expected.numpy(), atol=1e-5)
 
 
 def test_one_round_of_the_discriminator_for_several_rollouts() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -318,6 +319,97 @@ def test_assigned_buffer_has_its_own_discount_factor() -> None:
     model.rollout_buffer = RolloutBuffer(16, *spaces, gamma=0.0, gae_lambda=0.3)
     rollout = model.learn(16).rollout_buffer
     np.testing.assert_allclose(rollout.returns, rollout.rewards, atol=1e-6)
+
+
+class FiveSteps(gym.Env[Any, Any]):
+    """Episodes of five steps, by truncation; every reward is 1."""
+
+    observation_space = gym.spaces.Box(-1, 1, (2,))
+    action_space = gym.spaces.Box(-1, 1, (1,))
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.steps = 0
+        return np.ones(2, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        return np.ones(2, np.float32), 1.0, False, self.steps >= 5, {}
+
+
+def worth_ten(cls: type[PPO] = PPO) -> PPO:
+    """Return an agent for which every state has the value 10."""
+    model = cls("MlpPolicy", FiveSteps(), n_steps=8, batch_size=8, gamma=0.9)
+    torch.nn.init.zeros_(model.policy.value_net.weight)
+    torch.nn.init.constant_(model.policy.value_net.bias, 10.0)
+    return model
+
+
+WITH_VALUE = [1, 1, 1, 1, 10, 1, 1, 1]  # 1 + 0.9 * 10 where the episode is truncated
+
+
+@pytest.mark.parametrize("where", ["train", "callback", "collect", "afterwards"])
+def test_stored_rewards_have_the_value_of_truncated_ends(where: str) -> None:
+    seen: list[Any] = []
+
+    class Reads(PPO):
+        def collect_rollouts(
+            self, env: Any, callback: Any, rollout_buffer: Any, n_rollout_steps: int
+        ) -> bool:
+            go_on = super().collect_rollouts(env, callback, rollout_buffer, n_rollout_steps)
+            seen.append(rollout_buffer.rewards.copy())
+            return go_on
+
+    class Trains(PPO):
+        def train(self) -> None:
+            seen.append(self.rollout_buffer.rewards.copy())
+            super().train()
+
+    def end(callback: BaseCallback) -> None:
+        seen.append(callback.model.rollout_buffer.rewards.copy())
+
+    callback = type("Ends", (BaseCallback,), {"_on_rollout_end": end, "_on_step": lambda self: True})()
+    plain = worth_ten().learn(8)
+    model = worth_ten({"train": Trains, "collect": Reads}.get(where, PPO))
+    model.policy.load_state_dict(worth_ten().policy.state_dict())
+    model.learn(8, callback=callback if where == "callback" else None)
+    rollout = model.rollout_buffer
+    rewards = rollout.rewards if where == "afterwards" else seen[0]
+    np.testing.assert_allclose(rewards[:, 0], WITH_VALUE, rtol=1e-6)
+    assert rollout.rewards is rollout.rewards and rollout.rewards[4, 0] == pytest.approx(10)
+    np.testing.assert_allclose(rollout.returns, plain.rollout_buffer.returns, rtol=1e-6)
+
+
+def test_changed_rewards_count_with_the_value_of_truncated_ends() -> None:
+    class Halves(PPO):
+        def collect_rollouts(
+            self, env: Any, callback: Any, rollout_buffer: Any, n_rollout_steps: int
+        ) -> bool:
+            go_on = super().collect_rollouts(env, callback, rollout_buffer, n_rollout_steps)
+            rollout_buffer.rewards *= 0.5
+            rollout_buffer.compute_returns_and_advantage(torch.full((1,), 10.0), np.array([False]))
+            return go_on
+
+    rollout = worth_ten(Halves).learn(8).rollout_buffer
+    np.testing.assert_allclose(rollout.advantages[4], 0.5 * (1 + 0.9 * 10) - 10, rtol=1e-6)
+
+
+def test_values_of_truncated_ends_are_added_once() -> None:
+    saved: list[dict[str, Any]] = []
+
+    class Saves(BaseCallback):
+        def _on_step(self) -> bool:
+            return True
+
+        def _on_rollout_end(self) -> None:
+            rollout = self.model.rollout_buffer
+            assert rollout.rewards[4, 0] == pytest.approx(10)
+            saved.append(rollout.state_dict())
+
+    model = worth_ten().learn(8, callback=Saves())
+    resumed = RolloutBuffer(8, model.observation_space, model.action_space)
+    resumed.load_state_dict(saved[0], model.device)
+    assert resumed.rewards[4, 0] == pytest.approx(10)
+    assert resumed.without_value[:, 0].tolist() == [step == 4 for step in range(8)]
 
 
 def test_collect_rollouts_fills_the_buffer_that_it_is_given() -> None:

@@ -62,9 +62,9 @@ def recorded(model, n_updates, **kwargs):
     updates, update = [], model.update
 
     def remember(rollout, counters):
-        columns = ("obs_column", "action_column", "rewards", "terminated", "truncated", "starts_column")
+        columns = ("obs_column", "action_column", "reward_column", "terminated", "truncated", "starts_column")
         rnn_state = {
-            name: value[0].clone() for name, value in rollout.extra.items() if name.startswith("lstm")
+            name: value[0].clone() for name, value in rollout.extra_columns.items() if name.startswith("lstm")
         }
         updates.append(
             SimpleNamespace(
@@ -128,7 +128,7 @@ def advantages_by_loop(given, values, following):
         for t in reversed(range(N_STEPS)):
             end = given.terminated[t, e] or given.truncated[t, e]
             next_value = 0.0 if given.terminated[t, e] else following[t, e]
-            delta = given.rewards[t, e] + GAMMA * next_value - values[t, e]
+            delta = given.reward_column[t, e] + GAMMA * next_value - values[t, e]
             later = delta + (0.0 if end else GAMMA * GAE_LAMBDA * later)
             advantages[t, e] = later
     return torch.tensor(advantages, dtype=torch.float32)
@@ -317,7 +317,7 @@ def test_values_in_locals_are_those_of_the_memory():
     seen = []
     model = agent(RecurrentPPO, batch_size=N_STEPS * N_ENVS)
     model.learn(N_STEPS * N_ENVS, callback=lambda locals_, _: seen.append(locals_["values"].flatten()))
-    assert torch.equal(torch.stack(seen), model.rollout_buffer.extra["values"])
+    assert torch.equal(torch.stack(seen), model.rollout_buffer.extra_columns["values"])
 
 
 def test_other_n_envs_resets_the_rnn_state():

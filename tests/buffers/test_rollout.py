@@ -39,7 +39,7 @@ def test_rows_and_extra_columns():
     assert buffer.last_obs()[:, 0].tolist() == [3, 3]
     assert buffer.flat_actions(torch.device("cpu")).tolist() == [0, 1, 1, 2, 2, 3]
     assert buffer.rewards[:, 0].tolist() == [0, 1, 2]
-    assert buffer.extra["values"][:, 1].tolist() == [0, 1, 2]
+    assert buffer.extra_columns["values"][:, 1].tolist() == [0, 1, 2]
     assert buffer.episode_starts[0].tolist() == [True, False]
 
 

@@ -305,7 +305,8 @@ class GAIL(OnPolicyAlgorithm):
             metrics = self.update_discriminator(obs, actions)
         with torch.no_grad():
             rewards = F.softplus(self.discriminator(obs, actions))  # -log(1 - D)
-        rollout.rewards[...] = rewards.reshape(rollout.rewards.shape).cpu().numpy()
+        rollout.reward_column[...] = rewards.reshape(rollout.reward_column.shape).cpu().numpy()
+        rollout.final_values_added = False
         metrics["imitation_reward"] = rewards.mean()
 
         self.policy_learner.counters = counters

@@ -175,11 +175,11 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
         context: PolicyContext = {}
         if self.recurrent:
             context["sequences"] = rollout_sequences(rollout, self._rnn_state_columns(rollout))
-        if "action_masks" in rollout.extra:
-            masks = rollout.extra["action_masks"].flatten(0, 1).clone()  # autograd keeps it
+        if "action_masks" in rollout.extra_columns:
+            masks = rollout.extra_columns["action_masks"].flatten(0, 1).clone()  # autograd keeps it
             context["action_masks"] = masks.to(self.device)
-        if "gaussian_actions" in rollout.extra:
-            context["gaussian_actions"] = rollout.extra["gaussian_actions"].flatten(0, 1).clone()
+        if "gaussian_actions" in rollout.extra_columns:
+            context["gaussian_actions"] = rollout.extra_columns["gaussian_actions"].flatten(0, 1).clone()
         return RolloutBatch(rollout.flat_obs(self.device), rollout.flat_actions(self.device), context)
 
     def flat_columns(self, *arrays: np.ndarray) -> Iterator[torch.Tensor]:
@@ -196,8 +196,8 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
         if rollout.is_given:
             log_probs = torch.as_tensor(rollout.log_probs.flatten(), device=self.device)
             return log_probs, rollout.values, rollout.values
-        if "values" in rollout.extra:
-            values, log_probs = rollout.extra["values"], rollout.extra["log_probs"].flatten()
+        if "values" in rollout.extra_columns:
+            values, log_probs = rollout.extra_columns["values"], rollout.extra_columns["log_probs"].flatten()
         else:
             with torch.no_grad():
                 values, log_probs, _ = self.policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
@@ -215,7 +215,7 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
         """
         if values is None or self.own_forward or rollout.is_given:
             return self.old_values(rollout, batch)[1:]
-        array = rollout.from_tensor(values.detach()).reshape(rollout.rewards.shape)
+        array = rollout.from_tensor(values.detach()).reshape(rollout.reward_column.shape)
         return array, self.next_values(rollout, array)
 
     def next_values(self, rollout: RolloutBuffer, values: np.ndarray) -> np.ndarray:
@@ -251,7 +251,7 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
         if self.rnn_state is None:
             return {}
         return {
-            name: torch.cat([rollout.extra[name], value.unsqueeze(0)])
+            name: torch.cat([rollout.extra_columns[name], value.unsqueeze(0)])
             for name, value in self.rnn_state.items()
         }
 
