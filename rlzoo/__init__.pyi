@@ -976,8 +976,6 @@ class CrossQ(_CrossQ):
     gamma: float
     gradient_steps: int
     action_noise: ActionNoise | None
-    replay_buffer_class: type[ReplayBuffer] | None
-    replay_buffer_kwargs: dict[str, object] | None
     optimize_memory_usage: bool
     n_steps: int
     ent_coef: float | str
@@ -1133,8 +1131,6 @@ class DDPG(_DDPG):
     gamma: float
     gradient_steps: int
     action_noise: ActionNoise | None
-    replay_buffer_class: type[ReplayBuffer] | None
-    replay_buffer_kwargs: dict[str, object] | None
     optimize_memory_usage: bool
     n_steps: int
     actor_lr: ScheduleLike | None
@@ -1299,8 +1295,6 @@ class DQN(_DQN):
     tau: float
     gamma: float
     gradient_steps: int
-    replay_buffer_class: type[ReplayBuffer] | None
-    replay_buffer_kwargs: dict[str, object] | None
     optimize_memory_usage: bool
     n_steps: int
     target_update_interval: int
@@ -1894,8 +1888,6 @@ class QRDQN(_QRDQN):
     tau: float
     gamma: float
     gradient_steps: int
-    replay_buffer_class: type[ReplayBuffer] | None
-    replay_buffer_kwargs: dict[str, object] | None
     optimize_memory_usage: bool
     n_steps: int
     target_update_interval: int
@@ -2176,8 +2168,6 @@ class SAC(_SAC):
     gamma: float
     gradient_steps: int
     action_noise: ActionNoise | None
-    replay_buffer_class: type[ReplayBuffer] | None
-    replay_buffer_kwargs: dict[str, object] | None
     optimize_memory_usage: bool
     n_steps: int
     ent_coef: float | str
@@ -2316,8 +2306,6 @@ class TD3(_TD3):
     gamma: float
     gradient_steps: int
     action_noise: ActionNoise | None
-    replay_buffer_class: type[ReplayBuffer] | None
-    replay_buffer_kwargs: dict[str, object] | None
     optimize_memory_usage: bool
     n_steps: int
     policy_delay: int
@@ -2461,8 +2449,6 @@ class TQC(_TQC):
     gamma: float
     gradient_steps: int
     action_noise: ActionNoise | None
-    replay_buffer_class: type[ReplayBuffer] | None
-    replay_buffer_kwargs: dict[str, object] | None
     optimize_memory_usage: bool
     n_steps: int
     ent_coef: float | str

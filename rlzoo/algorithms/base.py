@@ -52,7 +52,7 @@ from rlzoo.networks.torch_layers import depends_on_mode
 from rlzoo.optim.network_optimizer import NetworkOptimizer
 from rlzoo.params.search_parameters import SearchSpace
 from rlzoo.policies.policy_kwargs import policy_keywords
-from rlzoo.policies.policy_registry import get_policy_class
+from rlzoo.policies.policy_registry import get_policy_class, policies_of
 
 if TYPE_CHECKING:
     from rlzoo.envs.tensor.tensor_actions import TensorActions
@@ -118,6 +118,8 @@ class Algorithm(SelfDescribing, Overridable):
         if not is_own(cls):
             take_own_class(cls)
         super().__init_subclass__(**kwargs)
+        if is_own(cls) and "Config" in vars(cls):
+            cls.policy_aliases = policies_of(cls.policy_family)
         cls.overrides_dump_logs = not is_own(cls.dump_logs)
         if not hasattr(cls, "Config"):
             return  # what several algorithms derive from

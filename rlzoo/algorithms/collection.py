@@ -12,11 +12,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from gymnasium import spaces
 
 from rlzoo.algorithms.train_frequency import RolloutReturn, TrainFreq, should_collect_more_steps
 from rlzoo.buffers.base_buffer import Obs, map_obs
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
-from rlzoo.buffers.rollout_buffer import RolloutBuffer
+from rlzoo.buffers.rollout_buffer import DictRolloutBuffer, RolloutBuffer
 from rlzoo.callbacks.base_callback import BaseCallback, LoopLocals
 from rlzoo.core.action_noise import ActionNoise
 from rlzoo.core.errors import UnknownArgument, UserError
@@ -101,6 +102,17 @@ class OnPolicyCollection(StepMethods):
 
     overridden_loop: ClassVar[Callable[..., None]] = overridden_loops.on_policy
     assigned_rollout: RolloutBuffer | None = None  # by a script, or by its `_setup_model`
+    own_buffer_class: type[RolloutBuffer] | None = None  # given by the user
+
+    @property
+    def rollout_buffer_class(self: Any) -> type[RolloutBuffer]:
+        """Class of the rollout buffer; assigning one does not replace the present buffer."""
+        is_dict = isinstance(self.observation_space, spaces.Dict)
+        return self.own_buffer_class or (DictRolloutBuffer if is_dict else RolloutBuffer)
+
+    @rollout_buffer_class.setter
+    def rollout_buffer_class(self: Any, value: type[RolloutBuffer] | None) -> None:
+        self.own_buffer_class = value
 
     @property
     def rollout_buffer(self: Any) -> RolloutBuffer | None:
@@ -121,7 +133,7 @@ class OnPolicyCollection(StepMethods):
         :raises UserError: it is no RolloutBuffer, or of another size or other spaces than the agent's
         """
         self.assigned_rollout = self.last_rollout = None
-        self.fills_by_add = check_buffer_class(self, self.rollout_buffer_class or RolloutBuffer)
+        self.fills_by_add = check_buffer_class(self, self.own_buffer_class or RolloutBuffer)
         if rollout is None:
             return
         check_buffer_class(self, type(rollout))
@@ -193,8 +205,29 @@ class OffPolicyCollection(StepMethods):
     """`collect_rollouts` of off-policy algorithms, and the methods that it calls for each step."""
 
     overridden_loop: ClassVar[Callable[..., None]] = overridden_loops.off_policy
+    shown_otherwise: ClassVar[tuple[str, ...]] = (
+        "train_freq", "replay_buffer_class", "replay_buffer_kwargs",
+    )  # fmt: skip
     _last_original_obs: Obs | None = None  # before VecNormalize
     _noted_obs: Obs | None = None  # the present observations when that was noted
+
+    @property
+    def replay_buffer_class(self: Any) -> type[ReplayBuffer]:
+        """Class of the replay buffer: the hyperparameter, or what the algorithm takes without it."""
+        return self.replay_class()[0]  # type: ignore[no-any-return]
+
+    @replay_buffer_class.setter
+    def replay_buffer_class(self: Any, value: type[ReplayBuffer] | None) -> None:
+        self.replace_config(replay_buffer_class=value)
+
+    @property
+    def replay_buffer_kwargs(self: Any) -> dict[str, object]:
+        """Further arguments of the replay buffer's class: the hyperparameter, or {}."""
+        return dict(self.config.replay_buffer_kwargs or {})
+
+    @replay_buffer_kwargs.setter
+    def replay_buffer_kwargs(self: Any, value: dict[str, object] | None) -> None:
+        self.replace_config(replay_buffer_kwargs=value)
 
     def prepare_collection(self: Any) -> None:
         """Note the present observations, which the next transition begins with, unless that has been done."""

@@ -122,12 +122,6 @@ class RolloutArrays(BaseBuffer):
     def size(self) -> int:
         return self.pos
 
-    def reset(self) -> None:
-        """Clear the buffer without freeing its memory."""
-        self.filled = self._pos = 0  # steps collected since the last update
-        self.estimates = self.learned = self.computed = None
-        self.final_values_added = False
-
     # ------------------------------------------------------------------ arrays
 
     @property
@@ -171,12 +165,6 @@ class RolloutArrays(BaseBuffer):
             returns = estimates.returns if self.computed is None else self.computed[1]
             self.reward_column[ends] = returns[ends]
             self.final_values_added = True
-
-    @property
-    def without_value(self) -> np.ndarray:
-        """Steps whose next state adds no value to the reward, [n_steps, n_envs]: their episode terminated, or
-        the value has been added already."""
-        return self.terminated | self.truncated if self.final_values_added else self.terminated
 
     @property
     def episode_starts(self) -> np.ndarray:

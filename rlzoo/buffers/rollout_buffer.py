@@ -152,12 +152,16 @@ class RolloutBuffer(RolloutArrays):
         vars(last).update(vars(self))
         return last
 
+    def reset(self) -> None:
+        """Clear the buffer without freeing its memory."""
+        self.filled = self._pos = 0  # steps collected since the last update
+        self.estimates = self.learned = self.computed = None
+        self.final_values_added = False
+
     def start(self, obs: Obs) -> None:
         """Start a new rollout from the current observations."""
         self._finals.clear()
-        self.filled, self._pos = 0, 0
-        self.estimates = self.learned = self.computed = None
-        self.final_values_added = False
+        RolloutBuffer.reset(self)  # not that of a subclass
         self._write_obs(0, obs)
         if self.raw is not None:
             self.raw.start(obs)
@@ -194,9 +198,7 @@ class RolloutBuffer(RolloutArrays):
         self._write_obs(t + 1, result.obs)
         for name, value in step.extra.items():
             if name not in self.extra_columns:
-                self.extra_columns[name] = torch.zeros(
-                    (self.n_steps, *value.shape), dtype=value.dtype, device=value.device
-                )
+                self.extra_columns[name] = value.new_zeros((self.n_steps, *value.shape))
             self.extra_columns[name][t] = value
         if len(result.ended):
             self._finals += _truncated(t, result)
@@ -214,11 +216,10 @@ class RolloutBuffer(RolloutArrays):
             "columns": columns,
             "extra": extra,
             "finals": [list(f) for f in self._finals],
+            "final_values_added": self.final_values_added,
         }
         if self.raw is not None and self.filled:
             state["raw"] = self.raw.state_dict(self.filled)
-        if self.final_values_added:
-            state["final_values_added"] = True
         if not self.filled or _n_bytes(state) > MAX_SAVED_BYTES:
             return {}
         return {**copy.deepcopy(state), "n_steps": self.n_steps, "n_envs": self.n_envs}
@@ -258,15 +259,19 @@ class RolloutBuffer(RolloutArrays):
         """Whether a script has written the rollout by `add`, with its own values."""
         return self._pos == self.n_steps
 
+    @property
+    def without_value(self) -> np.ndarray:
+        """Steps whose next state adds no value to the reward, or has done so already, [n_steps, n_envs]."""
+        return self.terminated | self.truncated if self.final_values_added else self.terminated
+
     def advantages_and_returns(
         self, values: np.ndarray, next_values: np.ndarray, gamma: float, gae_lambda: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """Compute advantages and lambda-returns [n_steps, n_envs] by `gae`, or return those of a script."""
         if self.is_given:
             return self.advantages, self.returns
-        found = gae(
-            self.reward_column, values, next_values, self.without_value, self.truncated, gamma, gae_lambda
-        )
+        ends = (self.without_value, self.truncated)
+        found = gae(self.reward_column, values, next_values, *ends, gamma, gae_lambda)
         return found if self.estimates is None else self.written(*found)
 
     def finals(self) -> Finals | None:

@@ -379,7 +379,7 @@ MultiInputPolicy = MultiInputActorCriticPolicy
 def _drop_other_names(policy: nn.Module, state_dict: dict[str, object], prefix: str, *_: object) -> None:
     """Leave out the further names that files of stable-baselines3 have for the same extractors."""
     known = {"features_extractor", "pi_features_extractor", "vf_features_extractor"}
-    own = known & dict(policy.named_children()).keys()
+    own = known & dict(policy.named_modules(remove_duplicate=False)).keys()
     first = "features_extractor" if "features_extractor" in own else "pi_features_extractor"
     if any(key.startswith(f"{prefix}{first}.") for key in state_dict):
         others = tuple(f"{prefix}{name}." for name in known - own)

@@ -87,7 +87,7 @@ def get_policy_class(family: str, policy: str | type) -> type:
 
     :raises UserError: for a name that the family does not have
     """
-    policies = _policies_of(family)
+    policies = policies_of(family)
     if not isinstance(policy, str | type):
         raise unknown("policy", str(policy), policies)
     _check_recurrent(family, policy)
@@ -115,7 +115,7 @@ def get_policy_class(family: str, policy: str | type) -> type:
 
 def policy_name(family: str, policy_class: type) -> str | type:
     """Return the name under which a class is registered; the class itself where it is not."""
-    names = [name for name, known in _policies_of(family).items() if known is policy_class]
+    names = [name for name, known in policies_of(family).items() if known is policy_class]
     return names[0] if names else policy_class
 
 
@@ -129,7 +129,8 @@ def _check_actor_critic(family: str, policy: type) -> None:
         )
 
 
-def _policies_of(family: str) -> dict[str, type]:
+def policies_of(family: str) -> dict[str, type]:
+    """Return the policies of a family by their names."""
     if family not in RECURRENCE:
         return _POLICIES.get(family, {})
     return {

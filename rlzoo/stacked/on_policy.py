@@ -22,7 +22,7 @@ from rlzoo.stacked.turns import ACT, STEP, Seat
 
 def on_policy_problem(model: OnPolicyAlgorithm) -> str | None:
     """Return why an agent cannot be trained together with other seeds, else None."""
-    if model.rollout_buffer_class is not None:
+    if model.own_buffer_class is not None:
         return "it has a rollout_buffer_class"
     if isinstance(model, A2C) and model.config.normalize_advantage:
         return "A2C normalises its advantages (normalize_advantage)"

@@ -15,6 +15,7 @@ from rlzoo import (
     A2C,
     ACER,
     ARS,
+    DDPG,
     DQN,
     HER,
     PPO,
@@ -25,6 +26,7 @@ from rlzoo import (
     TRPO,
     NormalActionNoise,
     OrnsteinUhlenbeckActionNoise,
+    PrioritizedReplayBuffer,
     RecurrentPPO,
     SimpleMultiObsEnv,
     TrainFreq,
@@ -33,6 +35,7 @@ from rlzoo import (
     make_vec_env,
 )
 from rlzoo.core.runtime import get_device
+from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
 from rlzoo.training.save_files import load_from_zip_file
 
 SMALL = {"policy_kwargs": {"net_arch": [8]}}
@@ -435,3 +438,46 @@ def test_unknown_parameters_are_left_out_without_exact_match() -> None:
     flat = {"value_net.bias": expected + 1, "old.weight": torch.ones(1)}
     model.set_parameters(flat, exact_match=False)
     assert torch.equal(model.policy.state_dict()["value_net.bias"], expected + 1)
+
+
+def test_buffers_are_made_again_from_the_attributes() -> None:
+    """As `_setup_model` of scripts does, with the class and the arguments that the algorithm would take."""
+    model = PPO("MlpPolicy", "CartPole-v1", n_steps=32, batch_size=16)
+    model.n_steps = 64
+    model.rollout_buffer = model.rollout_buffer_class(
+        model.n_steps, model.observation_space, model.action_space, device=model.device, gamma=model.gamma,
+        gae_lambda=model.gae_lambda, n_envs=model.n_envs, **model.rollout_buffer_kwargs,
+    )  # fmt: skip
+    assert model.learn(64).rollout_buffer.observations.shape == (64, 1, 4)
+    learner = DQN("MlpPolicy", "CartPole-v1", learning_starts=10, **SMALL)
+    learner.replay_buffer = learner.replay_buffer_class(
+        500, learner.observation_space, learner.action_space, device=learner.device,
+        n_envs=learner.n_envs, **learner.replay_buffer_kwargs,
+    )  # fmt: skip
+    assert learner.learn(32).replay_buffer.size() == 32
+    assert TQC("MultiInputPolicy", SimpleMultiObsEnv(discrete_actions=False)).replay_buffer_kwargs == {}
+
+
+def test_replay_buffer_kwargs_can_be_assigned() -> None:
+    model = DQN("MlpPolicy", "CartPole-v1", replay_buffer_class=PrioritizedReplayBuffer, **SMALL)
+    model.replay_buffer_kwargs = {"alpha": 0.3}
+    assert (model.config.replay_buffer_kwargs, model.replay_buffer_kwargs) == ({"alpha": 0.3},) * 2
+    assert model.replay_buffer_class is PrioritizedReplayBuffer
+
+
+def test_policy_aliases_name_the_policies_of_an_algorithm() -> None:
+    assert PPO.policy_aliases["MlpPolicy"] is ActorCriticPolicy
+    assert {"MlpPolicy", "CnnPolicy", "MultiInputPolicy"} <= SAC.policy_aliases.keys()
+    assert SAC.policy_aliases["MlpPolicy"] is not TD3.policy_aliases["MlpPolicy"]
+
+
+def test_ddpg_has_the_settings_of_td3() -> None:
+    model = DDPG("MlpPolicy", "Pendulum-v1")
+    assert (model.policy_delay, model.target_policy_noise, model.target_noise_clip) == (1, 0.1, 0.0)
+
+
+@pytest.mark.parametrize("algorithm", [SAC, TQC])
+def test_the_spread_of_state_dependent_noise_is_logged(algorithm) -> None:
+    model = algorithm("MlpPolicy", "Pendulum-v1", use_sde=True, learning_starts=10, **SMALL).learn(30)
+    expected = model.actor.get_std().mean().item()
+    assert model.logger.name_to_value["train/std"] == pytest.approx(expected, rel=0.05)

@@ -176,3 +176,13 @@ def test_further_group_of_an_optimiser_is_refused() -> None:
     model = make(PPO)
     with pytest.raises(UserError, match="make one of all parameters"):
         model.policy.optimizer.add_param_group({"params": nn.Linear(2, 2).parameters()})
+
+
+@pytest.mark.parametrize("algorithm", [PPO, A2C])
+def test_an_extractor_under_all_its_names_is_trained(algorithm: Any) -> None:
+    model = make(algorithm)
+    extractor = nn.Sequential(nn.Flatten(), nn.Linear(4, 4))
+    policy = model.policy
+    policy.features_extractor = policy.pi_features_extractor = policy.vf_features_extractor = extractor
+    policy.optimizer = torch.optim.Adam(policy.parameters(), lr=1e-3)
+    assert_all_change(extractor, model)

@@ -23,6 +23,8 @@ from rlzoo import (
 )
 from rlzoo.buffers.replay.her_replay_buffer import GOAL_KEYS
 from rlzoo.buffers.replay.replay_file import load_replay_buffer, save_replay_buffer
+from rlzoo.buffers.replay.stored_infos import decode_infos, encode_infos
+from rlzoo.core.errors import CheckpointError
 
 STRATEGIES = [strategy.value for strategy in GoalSelectionStrategy]
 PLACE = spaces.Box(-np.inf, np.inf, (3,), np.float64)
@@ -287,8 +289,6 @@ def test_infos_reach_compute_reward() -> None:
             assert check_batch(record, record.buffer.draw(50), "future") == 40
     with pytest.raises(UserError, match="copy_info_dict=True"):
         Record(30, 1, env=InformedGoals())
-    with pytest.raises(UserError, match="cannot be saved"):
-        record.buffer.own_state()
 
 
 @pytest.mark.parametrize("copy_info_dict", [False, True])
@@ -413,6 +413,39 @@ def test_a_saved_buffer_goes_on_to_the_bit(tmp_path: Any) -> None:
         for key in GOAL_KEYS:
             assert batches[0].observations[key].equal(batches[1].observations[key])
         assert batches[0].rewards.equal(batches[1].rewards)
+
+
+def test_infos_are_saved(tmp_path: Any) -> None:
+    record = Record(40, 2, env=InformedGoals(), copy_info_dict=True)
+    record.advance(47)
+    infos = record.buffer.infos
+    assert infos is not None
+    infos[3, 1] = {"bonus": 2.5, "place": np.array([1.0, 2.0]), "why": ["a", None], "simulator": object()}
+    with pytest.warns(UserWarning, match="infos are saved without simulator"):
+        save_replay_buffer(tmp_path / "replay", record.buffer)
+    del infos[3, 1]["simulator"]
+    for n_steps in (20, 5):  # the whole ring, and its last steps
+        copy = Record(2 * n_steps, 2, env=InformedGoals(), copy_info_dict=True).buffer
+        load_replay_buffer(tmp_path / "replay", copy, truncate_last_traj=False)
+        assert copy.infos is not None
+        for age in range(1, n_steps + 1):
+            expected = infos[(record.buffer.head - age) % record.buffer.n_slots]
+            assert list(map(str, copy.infos[(copy.head - age) % copy.n_slots])) == list(map(str, expected))
+
+
+def test_a_file_without_infos_is_refused_where_they_are_needed(tmp_path: Any) -> None:
+    plain = Record(40, 2)
+    plain.advance(10)
+    save_replay_buffer(tmp_path / "replay", plain.buffer)
+    informed = Record(40, 2, env=InformedGoals(), copy_info_dict=True)
+    with pytest.raises(CheckpointError, match="no infos"):
+        load_replay_buffer(tmp_path / "replay", informed.buffer)
+
+
+@pytest.mark.parametrize("text", ["", "????", "eJyLjgUAARUAuQ==", encode_infos([{"a": 1}]), 7, None])
+def test_damaged_infos_are_refused(text: Any) -> None:
+    with pytest.raises(CheckpointError):
+        decode_infos(text, 2)
 
 
 def test_a_loaded_buffer_may_close_the_episodes_that_went_on(tmp_path: Any) -> None:

@@ -13,6 +13,7 @@ from rlzoo.core.errors import UserError
 from rlzoo.io.encoding import decode_value, encode_value
 
 KINDS: Mapping[str, type] = {"rollout_buffer_class": type, "rollout_buffer_kwargs": dict}
+ATTRIBUTES = {"rollout_buffer_class": "own_buffer_class", "rollout_buffer_kwargs": "rollout_buffer_kwargs"}
 
 
 def encoded_buffer(model: object, left_out: Collection[str]) -> dict[str, object]:
@@ -21,8 +22,8 @@ def encoded_buffer(model: object, left_out: Collection[str]) -> dict[str, object
     :param left_out: arguments that the file should not hold
     """
     encoded: dict[str, object] = {}
-    for name in KINDS:
-        value = getattr(model, name, None)
+    for name, attribute in ATTRIBUTES.items():
+        value = getattr(model, attribute, None)
         if not value or name in left_out:
             continue
         try:

@@ -15,6 +15,7 @@ from rlzoo.algorithms.actor_critic_optimizers import optimize_actor_and_critic
 from rlzoo.algorithms.off_policy.entropy_coefficient import EntropyCoefficient, target_entropy_of
 from rlzoo.algorithms.off_policy.off_policy_algorithm import OffPolicyAlgorithm
 from rlzoo.core.schedules import Counters
+from rlzoo.core.types import Metrics
 from rlzoo.optim.network_optimizer import NetworkOptimizer
 from rlzoo.optim.polyak import TargetNetwork
 from rlzoo.policies.continuous_policies import ContinuousPolicy
@@ -54,6 +55,12 @@ class ActorCriticAlgorithm(OffPolicyAlgorithm):
 
     def parameter_vectors(self) -> list[torch.Tensor]:
         return [self.actor_flat.vector.detach(), self.critic_flat.vector.detach()]
+
+    def summarise(self, history: list[Metrics], counters: Counters) -> Metrics:
+        metrics = super().summarise(history, counters)
+        if getattr(self.config, "use_sde", False):
+            metrics["std"] = self.policy.actor.get_std().detach().mean()
+        return metrics
 
     @property
     def target_entropy(self) -> float:

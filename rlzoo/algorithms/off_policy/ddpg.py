@@ -242,6 +242,7 @@ class DDPG(ActorCriticAlgorithm):
     policy: TD3Policy
     policy_family = "deterministic"
     divergence_suspects = ("learning_rate", "actor_lr", "critic_lr", "clip_norm", "gradient_steps", "gamma")
+    policy_delay, target_policy_noise, target_noise_clip = 1, 0.1, 0.0  # for a `train` copied from TD3
     _experience_seen = False  # whether the normaliser was compared with the replay buffer
 
     def policy_arguments(self) -> dict[str, Any]:

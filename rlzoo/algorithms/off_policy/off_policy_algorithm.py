@@ -164,7 +164,6 @@ class OffPolicyAlgorithm(OffPolicyCollection, Algorithm):
         "max_grad_norm",
         "gamma",
     )
-    shown_otherwise: ClassVar[tuple[str, ...]] = ("train_freq",)
 
     config: Any
     action_noise: ActionNoise | None = None

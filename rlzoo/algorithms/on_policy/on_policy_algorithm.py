@@ -58,10 +58,10 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
         return bool(getattr(self.policy, "recurrent", False))
 
     def _take_common(self, arguments: dict[str, Any]) -> None:
-        self.rollout_buffer_class: type[RolloutBuffer] | None = arguments["rollout_buffer_class"]
+        self.own_buffer_class = arguments["rollout_buffer_class"]
         self.rollout_buffer_kwargs: dict[str, Any] = dict(arguments["rollout_buffer_kwargs"] or {})
-        if self.rollout_buffer_class is not None or self.rollout_buffer_kwargs:
-            self.fills_by_add = check_buffer_class(self, self.rollout_buffer_class or RolloutBuffer)
+        if self.own_buffer_class is not None or self.rollout_buffer_kwargs:
+            self.fills_by_add = check_buffer_class(self, self.own_buffer_class or RolloutBuffer)
 
     def _setup_model(self) -> None:
         super()._setup_model()
@@ -88,9 +88,9 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
         if self.assigned_rollout is not None:
             return self.take_assigned_rollout()
         is_dict = isinstance(env.observation_space, spaces.Dict)
-        buffer_class = self.rollout_buffer_class or (DictRolloutBuffer if is_dict else RolloutBuffer)
+        buffer_class = self.own_buffer_class or (DictRolloutBuffer if is_dict else RolloutBuffer)
         self.tensor_actions = None
-        plain = not (self.recurrent or self.wants_action_masks or self.rollout_buffer_class)
+        plain = not (self.recurrent or self.wants_action_masks or self.own_buffer_class)
         if env.on_device and self.takes_tensors and plain:
             from rlzoo.algorithms.tensor_data import tensor_rollouts
 
@@ -99,7 +99,7 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
         arguments: dict[str, Any] = {"device": self.device, "n_envs": env.num_envs, "like": obs}
         factors = {name: getattr(self.config, name, None) for name in ("gamma", "gae_lambda")}
         arguments |= {name: value for name, value in factors.items() if value is not None}
-        if self.rollout_buffer_class and "like" not in constructor_parameters(buffer_class):
+        if self.own_buffer_class and "like" not in constructor_parameters(buffer_class):
             del arguments["like"]  # those of stable-baselines3 remain
         arguments |= self.rollout_buffer_kwargs
         try:

@@ -21,6 +21,7 @@ from rlzoo.buffers.replay.goal_rewards import GoalRewards
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import ENDED, FINAL_STORED, ReplayBuffer
 from rlzoo.buffers.replay.replay_observations import Dtypes
+from rlzoo.buffers.replay.stored_infos import decode_infos, encode_infos
 from rlzoo.core.errors import UserError, unknown
 
 GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
@@ -276,14 +277,19 @@ class HerReplayBuffer(ReplayBuffer):
 
     # ------------------------------------------------------------------ files
 
-    def own_state(self) -> dict[str, float]:
-        """Return nothing: where episodes begin and end follows from the flags."""
-        if self.infos is not None:
-            raise UserError("a HerReplayBuffer with copy_info_dict=True cannot be saved: infos hold anything")
-        return {}
-
-    def load_own_state(self, state: dict[str, float]) -> None:
+    def own_state(self) -> dict[str, float | str]:
+        """Return the infos, if there are any; where episodes begin and end follows from the flags."""
+        if self.infos is None:
+            return {}
         slots = (self.oldest + np.arange(self._size)) % self.n_slots
+        return {"infos": encode_infos(self.infos[slots].reshape(-1))}
+
+    def load_own_state(self, state: dict[str, float | str]) -> None:
+        slots = (self.oldest + np.arange(self._size)) % self.n_slots
+        if self.infos is not None:
+            infos = decode_infos(state.get("infos"), self._size * self.n_envs)
+            for place, info in enumerate(infos):
+                self.infos[slots[place // self.n_envs], place % self.n_envs] = info
         places = np.arange(self._size)[:, None]
         ended = (self.flags[slots] & ENDED) > 0
         next_ends = np.minimum.accumulate(np.where(ended, places, self._size)[::-1])[::-1]

@@ -128,10 +128,10 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         self._write_pending()
         return {"priorities": self.tree.leaves.reshape(self.n_slots, self.n_envs)}
 
-    def own_state(self) -> dict[str, float]:
+    def own_state(self) -> dict[str, float | str]:
         return {"max_priority": self.max_priority, "n_added": self._n_added}
 
-    def load_own_state(self, state: dict[str, float]) -> None:
+    def load_own_state(self, state: dict[str, float | str]) -> None:
         self.max_priority, self._n_added = float(state["max_priority"]), int(state["n_added"])
         self._pending = 0
         self.tree.set(np.arange(self._n_rows), self.tree.leaves)

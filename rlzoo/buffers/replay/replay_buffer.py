@@ -525,11 +525,11 @@ class ReplayBuffer(ReplayArrays):
         """Return further columns [n_slots, n_envs, ...] for a file by name; loading fills them."""
         return {}
 
-    def own_state(self) -> dict[str, float]:
+    def own_state(self) -> dict[str, float | str]:
         """Return further numbers for a file."""
         return {}
 
-    def load_own_state(self, state: dict[str, float]) -> None:
+    def load_own_state(self, state: dict[str, float | str]) -> None:
         """Load `own_state` of a file and recompute what depends on the columns, which are filled."""
 
 

@@ -146,7 +146,7 @@ class Content:
 
     metadata: dict[str, str]
     arrays: dict[str, np.ndarray]  # views of the memory map
-    state: dict[str, float]  # of a derived buffer
+    state: dict[str, float | str]  # of a derived buffer
 
     def number(self, name: str) -> int:
         return int(self.metadata[name])
