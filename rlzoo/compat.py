@@ -88,7 +88,8 @@ class AliasModule(ModuleType):
         children = {
             module[len(prefix) :].partition(".")[0] for module in _MODULES if module.startswith(prefix)
         }
-        return sorted({*super().__dir__(), *children, *rlzoo.__all__})
+        names = [name for name in rlzoo.__all__ if not name.startswith("__")]
+        return sorted({*super().__dir__(), *children, *names})
 
 
 class AliasFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -233,6 +233,13 @@ def test_documented_names_of_the_zoo_are_there(aliases):
         importlib.import_module("rl_zoo3.push_to_hub").package_to_hub(model=None)
 
 
+@pytest.mark.parametrize("module", ["rl_zoo3.wrappers", "stable_baselines3.common.vec_env", "sb3_contrib"])
+def test_names_that_an_alias_module_lists_are_there(aliases, module):
+    alias = importlib.import_module(module)
+    assert "VecEnv" in dir(alias)
+    assert not [name for name in dir(alias) if not hasattr(alias, name)]
+
+
 @pytest.mark.parametrize("method", ["forkserver", "spawn", "fork"])
 def test_script_runs_unmodified_in_worker_processes(tmp_path, method):
     script = tmp_path / "script.py"

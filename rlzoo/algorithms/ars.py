@@ -161,6 +161,16 @@ class ARS(Algorithm):
         """All parameters of the policy, [n_parameters]."""
         return self.flat.vector.detach()
 
+    @property
+    def n_params(self) -> int:
+        """Number of trained parameters."""
+        return len(self.flat.vector)
+
+    @property
+    def pop_size(self) -> int:
+        """Candidates of an iteration: two of each direction."""
+        return 2 * self.config.n_delta
+
     def learn(  # type: ignore[override]
         self,
         total_timesteps: int,

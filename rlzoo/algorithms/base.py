@@ -153,9 +153,9 @@ class Algorithm(SelfDescribing, Overridable):
         common = {name: arguments.pop(name, default) for name, default in self.common_arguments.items()}
         known = [name for name in self.common_arguments if not name.startswith("_")]
         self.config = build_config(self.Config, arguments, also_known=known)
+        self.policy_name = policy
         if isinstance(policy, str):
             policy = self.policy_aliases.get(policy, policy)
-        self.policy_name = policy
         self.policy_class = get_policy_class(self.policy_family, policy)
         self._take_common(common)
         if common.get("supported_action_spaces") is not None:

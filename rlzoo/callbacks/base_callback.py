@@ -25,6 +25,7 @@ from rlzoo.core.observations import Obs, copy_obs, copy_of
 from rlzoo.core.types import Metrics
 from rlzoo.envs.vec_env.vec_env import VecEnv, infos_of_step
 from rlzoo.metrics.logger import Logger
+from rlzoo.networks.lstm import rnn_states
 
 StepFunction: TypeAlias = Callable[[Mapping[str, Any], dict[str, Any]], "bool | None"]
 Reader: TypeAlias = Callable[[], object]
@@ -135,11 +136,11 @@ class BaseCallback(ABC):
 
     def update_locals(self, locals_: Mapping[str, Any]) -> None:
         """Make `locals_` the locals that this callback and its children see."""
-        if locals_ is not self.locals:
-            self.locals = locals_
-            self.update_child_locals(locals_)
+        self.locals = locals_
+        self.update_child_locals(locals_)
 
     def update_child_locals(self, locals_: Mapping[str, Any]) -> None:
+        """Pass the locals on to `child_callbacks`; where overridden, called before every step."""
         for child in self.child_callbacks():
             child.update_locals(locals_)
 
@@ -257,7 +258,13 @@ class CallbackList(BaseCallback):
 
 
 class TrainingCallbacks(CallbackList):
-    """All callbacks of a training; those with an `after_step`, at any depth, get it last."""
+    """All callbacks of a training; those with an `after_step`, at any depth, get it last.
+
+    Locals are looked up when they are read, so that each callback is given them once. Those that override
+    how they take them or pass them on get them before every step.
+    """
+
+    _passing_on: Sequence[BaseCallback] = ()
 
     def init_callback(self, model: Any) -> None:
         super().init_callback(model)
@@ -268,8 +275,15 @@ class TrainingCallbacks(CallbackList):
         ]
         for callback in self._last:
             callback.called_after_step = True
+        self._passing_on = [*_that_pass_on(self)]
+
+    def update_locals(self, locals_: Mapping[str, Any]) -> None:
+        if locals_ is not self.locals:
+            super().update_locals(locals_)
 
     def _on_step(self) -> bool:
+        for callback in self._passing_on:
+            callback.update_locals(self.locals)
         go_on = super()._on_step()
         for callback in self._last:
             callback.after_step()
@@ -280,6 +294,17 @@ def _descendants(callback: BaseCallback) -> Iterator[BaseCallback]:
     for child in callback.child_callbacks():
         yield child
         yield from _descendants(child)
+
+
+def _that_pass_on(callback: BaseCallback) -> Iterator[BaseCallback]:
+    """Yield the outermost callbacks inside of one that override how locals are taken or passed on."""
+    for child in callback.child_callbacks():
+        cls = type(child)
+        methods = (cls.update_locals, cls.update_child_locals)
+        if methods != (BaseCallback.update_locals, BaseCallback.update_child_locals):
+            yield child
+        else:
+            yield from _that_pass_on(child)
 
 
 class ConvertCallback(BaseCallback):
@@ -354,7 +379,7 @@ class LoopLocals(Mapping[str, object]):
         self, algorithm: Any, callback: object = None, log_interval: int = 1, **buffers: object
     ) -> None:
         self.algorithm = algorithm
-        self.obs: Any = None  # what was acted on
+        self.inputs: Any = None  # what was acted on
         self.step: Any = None
         self.result: Any = None
         self.history: list[Metrics] = []
@@ -374,7 +399,7 @@ class LoopLocals(Mapping[str, object]):
             "rewards": self._rewards,
             "dones": lambda: self.result.terminated | self.result.truncated,
             "new_obs": self._new_obs,
-            "obs_tensor": lambda: self.obs,
+            "obs_tensor": lambda: self.inputs.obs,
         }
         of_loop = self._of_replay if "replay_buffer" in buffers else self._of_rollout
         self._step_readers |= of_loop()
@@ -404,12 +429,21 @@ class LoopLocals(Mapping[str, object]):
                 "n_rollout_steps": lambda: self.algorithm.config.n_steps,
                 "n_steps": lambda: getattr(self["rollout_buffer"], "filled", 0),
             }
-        return {
+        readers: dict[str, Reader] = {
             "actions": lambda: self.step.action.cpu().numpy(),
             "clipped_actions": lambda: self.step.env_action,
             "values": self._values,
             "log_probs": self._log_probs,
         }
+        if getattr(type(self.algorithm), "wants_action_masks", False):
+            self._readers["use_masking"] = lambda: self.algorithm.wants_action_masks
+            readers["action_masks"] = lambda: self.inputs.action_masks
+        if getattr(self.algorithm, "recurrent", False):
+            readers["episode_starts"] = lambda: torch.as_tensor(
+                self.inputs.episode_start, dtype=torch.float32, device=self.algorithm.device
+            )
+            readers["lstm_states"] = lambda: rnn_states(self.algorithm.rnn_state)
+        return readers
 
     def _rewards(self) -> Any:
         """Copy the rewards, since environments write into theirs; read-only, as they are stored already."""
@@ -430,15 +464,15 @@ class LoopLocals(Mapping[str, object]):
         if "values" in self.step.extra:
             return self.step.extra["values"].reshape(-1, 1)  # type: ignore[no-any-return]
         with torch.no_grad():
-            return self.algorithm.policy.predict_values(self.obs).reshape(-1, 1)  # type: ignore[no-any-return]
+            return self.algorithm.policy.predict_values(self.inputs.obs).reshape(-1, 1)  # type: ignore[no-any-return]
 
     def _log_probs(self) -> torch.Tensor:
-        extra = self.step.extra
+        extra, obs = self.step.extra, self.inputs.obs
         if "log_probs" in extra:
             return extra["log_probs"]  # type: ignore[no-any-return]
         context = {name: extra[name] for name in ("action_masks", "gaussian_actions") if name in extra}
         with torch.no_grad():
-            _, log_probs, _ = self.algorithm.policy.evaluate_actions(self.obs, self.step.action, **context)
+            _, log_probs, _ = self.algorithm.policy.evaluate_actions(obs, self.step.action, **context)
         return log_probs  # type: ignore[no-any-return]
 
     def _present(self) -> dict[str, Reader]:

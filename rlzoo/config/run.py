@@ -229,6 +229,25 @@ def check_env_id(where: str, env_id: str) -> str:
     return env_id
 
 
+class EnvironmentName(str):
+    """Environment id as part of a file name.
+
+    :param gym_id: environment id
+
+    >>> EnvironmentName("robots/Arm-v0")
+    'robots-Arm-v0'
+    >>> EnvironmentName("robots/Arm-v0").gym_id
+    'robots/Arm-v0'
+    """
+
+    gym_id: str
+
+    def __new__(cls, gym_id: str) -> EnvironmentName:
+        name = super().__new__(cls, safe_name(gym_id))
+        name.gym_id = gym_id
+        return name
+
+
 def run_name(env_id: str, run_id: int) -> str:
     """Return the name of a run folder."""
     return f"{safe_name(env_id)}_{run_id}"

@@ -15,7 +15,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import UnsupportedSpace
 from rlzoo.core.preprocessing import action_size
 from rlzoo.distributions.distribution import Categorical, MultiCategorical
 
@@ -151,7 +151,7 @@ MaskableDistribution = MaskableCategoricalDistribution | MaskableMultiCategorica
 def make_masked_proba_distribution(action_space: spaces.Space) -> MaskableDistribution:
     """Return the maskable distribution of an action space.
 
-    :raises UserError: Box actions cannot be masked
+    :raises UnsupportedSpace: Box actions cannot be masked
     """
     if isinstance(action_space, spaces.Discrete):
         return MaskableCategoricalDistribution(int(action_space.n))
@@ -159,7 +159,7 @@ def make_masked_proba_distribution(action_space: spaces.Space) -> MaskableDistri
         return MaskableMultiCategoricalDistribution(action_space.nvec.ravel().tolist())
     if isinstance(action_space, spaces.MultiBinary):
         return MaskableBernoulliDistribution(action_size(action_space))
-    raise UserError(
+    raise UnsupportedSpace(
         f"actions of a {type(action_space).__name__} space cannot be masked; "
         "those of Discrete, MultiDiscrete and MultiBinary can"
     )

@@ -147,7 +147,7 @@ def play_episodes(
     :param on_episode: called after each episode
     """
     n_envs = env.num_envs
-    monitored = is_monitored(env)
+    is_monitor_wrapped = is_monitored(env)
     masks = mask_keywords(model, env, use_masking)
     episodes = Episodes() if episodes is None else episodes
     episode_rewards, episode_lengths = episodes.returns, episodes.lengths
@@ -174,9 +174,11 @@ def play_episodes(
             if callback is not None:
                 callback(locals(), globals())
             # A Monitor inside knows when the game is over; a lost life may end an episode before that.
-            if not done or (monitored and "episode" not in info):
+            if not done or (is_monitor_wrapped and "episode" not in info):
                 continue
-            statistics = info["episode"] if monitored else {"r": current_rewards[i], "l": current_lengths[i]}
+            statistics = {"r": current_rewards[i], "l": current_lengths[i]}
+            if is_monitor_wrapped:
+                statistics = info["episode"]
             episodes.add(seen_rewards[i] if wrapped_rewards else statistics["r"], statistics["l"], info)
             episode_counts[i] += 1
             seen_rewards[i] = 0

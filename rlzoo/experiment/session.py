@@ -43,11 +43,15 @@ from rlzoo.training.population_loop import population
 
 @dataclass(frozen=True)
 class Parts:
-    """Functions that build the parts of a session; a caller may replace any of them."""
+    """Functions that build the parts of a session; a caller may replace any of them.
+
+    :param claimed: called with the folder of a new run, before anything is built
+    """
 
     training_env: Callable[..., VecEnv] = build_training_env
     evaluation_env: Callable[..., VecEnv] = build_evaluation_env
     callbacks: Callable[..., list[BaseCallback]] = build_callbacks
+    claimed: Callable[[Path, ResolvedConfig], None] | None = None
 
 
 PARTS = Parts()

@@ -98,6 +98,8 @@ def create_run(
             resources.enter_context(run_folder.locked(folder))
             run_folder.describe(folder, run, resolved.values, command)
             warn_if_untrained(resolved)
+            if parts.claimed is not None:
+                parts.claimed(folder, resolved)
             agent = Path(run.trained_agent) if run.trained_agent else None
             return open_session(run, resolved, folder=folder, agent=agent, parts=parts, resources=resources)
     except BaseException:

@@ -7,30 +7,11 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlzoo.config.run import safe_name
+from rlzoo.config.run import EnvironmentName as EnvironmentName
 from rlzoo.hub.upload import push_to_hub
 
 if TYPE_CHECKING:
     from rlzoo.algorithms.base import Algorithm
-
-
-class EnvironmentName(str):
-    """Environment id as part of a file name.
-
-    :param gym_id: environment id
-
-    >>> EnvironmentName("robots/Arm-v0")
-    'robots-Arm-v0'
-    >>> EnvironmentName("robots/Arm-v0").gym_id
-    'robots/Arm-v0'
-    """
-
-    gym_id: str
-
-    def __new__(cls, gym_id: str) -> EnvironmentName:
-        name = super().__new__(cls, safe_name(gym_id))
-        name.gym_id = gym_id
-        return name
 
 
 class ModelName(str):

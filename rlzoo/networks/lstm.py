@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -126,6 +126,26 @@ def zero_state(name: str, lstm: AnyLSTM, n: int, device: torch.device) -> RNNSta
     """Return the zero state of the LSTM called `name` for `n` episodes."""
     shape = (n, lstm.num_layers, lstm.hidden_size)
     return {f"{name}_{part}": torch.zeros(shape, device=device) for part in "hc"}
+
+
+class RNNStates(NamedTuple):
+    """The states of the LSTMs of actor and critic, as sb3-contrib has them."""
+
+    pi: State
+    vf: State
+
+
+def rnn_states(rnn_state: RNNState) -> RNNStates:
+    """Return a recurrent state by actor and critic; both have the actor's where the critic has no LSTM.
+
+    :param rnn_state: h and c of `lstm_actor`, and of `lstm_critic`, [n, num_layers, hidden_size]
+    """
+    pairs = [
+        (rnn_state[f"{name}_h"].transpose(0, 1), rnn_state[f"{name}_c"].transpose(0, 1))
+        for name in ("lstm_actor", "lstm_critic")
+        if f"{name}_h" in rnn_state
+    ]
+    return RNNStates(pairs[0], pairs[-1])
 
 
 def reset_state(rnn_state: RNNState, starts: Tensor) -> RNNState:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from rlzoo.config import catalog
-from rlzoo.config.run import PlayConfig, all_runs, latest_run_id, safe_name
+from rlzoo.config.hyperparams import shipped_path
+from rlzoo.config.run import LOG_FOLDER, PlayConfig, all_runs, latest_run_id, safe_name
 from rlzoo.config.values_as_text import interpret, read_yaml
 from rlzoo.core.errors import UserError
 from rlzoo.runs.run_folder import find_agent, model_path, read_run
@@ -59,12 +60,14 @@ def get_model_path(
     ('best-model-ppo-CartPole-v1', 'logs/ppo/CartPole-v1_3/best_model.zip', 'logs/ppo/CartPole-v1_3')
 
     :param exp_id: number of the run; 0: the newest, -1: the folder of the algorithm itself
+    :param folder: log folder; "logs", where `rlzoo train` saves, is completed by the shipped agents
     :raises UserError: there is no such agent; says which there are
     """
     config = PlayConfig(
         algo=algo,
         env_id=str(env_name),
-        folder=str(folder),
+        folder=str(shipped_path(folder)),
+        or_shipped=str(Path(folder)) == LOG_FOLDER,
         exp_id=int(exp_id),
         load_best=load_best,
         load_checkpoint=None if load_checkpoint is None else int(load_checkpoint),

@@ -133,7 +133,7 @@ def collect(algorithm: OffPolicyLearner, env: VecEnv, callback: BaseCallback, lo
         if len(ended):
             algorithm.end_episodes(ended)
         collector.advance(result)
-        locals_.obs, locals_.step, locals_.result = obs, step, result
+        locals_.inputs, locals_.step, locals_.result = inputs, step, result
         if not callback.on_step():
             return False
     callback.on_rollout_end()

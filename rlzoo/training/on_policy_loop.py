@@ -100,7 +100,7 @@ def collect(
         if len(result.ended):
             algorithm.end_episodes(result.ended)
             record_episodes(algorithm, result.infos)
-        locals_.obs, locals_.step, locals_.result = obs, step, result
+        locals_.inputs, locals_.step, locals_.result = inputs, step, result
         if not callback.on_step():
             return False
     if first < rollout.n_steps:  # the environments overwrite their arrays: keep the buffer's copy

@@ -128,14 +128,16 @@ def collect_by_add(
     :return: False when a callback ends the training
     """
     collector, policy, device = algorithm.collector, algorithm.policy, algorithm.device
-    ask_masks = mask_reader(env) if algorithm.wants_action_masks else None
+    use_masking = algorithm.wants_action_masks
+    ask_masks = mask_reader(env) if use_masking else None
     algorithm.set_training_mode(False)
     rollout_buffer.prepare_to_be_filled()
     callback.on_rollout_start()
     with torch.no_grad():
         algorithm.begin_rollout()
     for step in range(rollout_buffer.n_steps):
-        masks = {} if ask_masks is None else {"action_masks": ask_masks()}
+        action_masks = None if ask_masks is None else ask_masks()
+        masks = {} if action_masks is None else {"action_masks": action_masks}
         obs, starts = collector.current_obs(), collector.episode_starts
         with torch.no_grad():
             algorithm.refresh_noise(step)
@@ -160,7 +162,7 @@ def collect_by_add(
     with torch.no_grad():
         last_values = policy.predict_values(_on_device(collector.current_obs(), device))
     rollout_buffer.compute_returns_and_advantage(last_values=last_values, dones=collector.episode_starts)
-    callback.update_locals(locals())
+    callback.update_locals({**locals(), "self": algorithm, "n_steps": rollout_buffer.n_steps})
     callback.on_rollout_end()
     return True
 

@@ -5,20 +5,27 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import gymnasium as gym
 import optuna
 
 from rlzoo.callbacks.base_callback import BaseCallback
-from rlzoo.config.hyperparams import lookup, with_overrides
-from rlzoo.config.run import RunConfig, is_atari
+from rlzoo.callbacks.eval_callback import EvalCallback
+from rlzoo.config.hyperparams import lookup, plays_stochastically, with_overrides
+from rlzoo.config.run import EnvironmentName, RunConfig, is_atari, latest_run_id, run_name
 from rlzoo.config.tune import TuneConfig
 from rlzoo.config.values_as_text import overrides_of
 from rlzoo.core.errors import RunFailed, UserError, printable
+from rlzoo.envs.vec_env.dummy import DummyVecEnv
+from rlzoo.envs.vec_env.subproc import SubprocVecEnv
 from rlzoo.envs.vec_env.vec_env import VecEnv
+from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
 from rlzoo.experiment.factories import (
+    WrapperChain,
     build_callbacks,
     build_evaluation_env,
     build_training_env,
@@ -39,9 +46,11 @@ if TYPE_CHECKING:
 class ExperimentManager:
     """A training run, or a search for hyperparameters, from its arguments to its saved agent.
 
-    What it builds, a subclass may build otherwise: `create_envs` and `create_callbacks`. From
-    `setup_experiment` on, `n_timesteps`, `n_envs`, `normalize`, `normalize_kwargs`, `frame_stack` and
-    `monitor_kwargs` are those of the hyperparameters.
+    What it builds, a subclass may build otherwise: `create_envs` and `create_callbacks`. Before they are
+    called by `setup_experiment`, it sets `log_path`, `save_path` and `params_path` to the folders of the
+    run, and `seed`, `n_timesteps`, `n_envs`, `normalize`, `normalize_kwargs`, `frame_stack`, `env_kwargs`,
+    `eval_env_kwargs`, `monitor_kwargs`, `env_wrapper`, `vec_env_wrapper` (functions of an environment, or
+    None) and `specified_callbacks` to what the hyperparameters say.
 
     >>> manager = ExperimentManager(
     ...     argparse.Namespace(), "ppo", "CartPole-v1", "logs", n_timesteps=1000
@@ -107,12 +116,31 @@ class ExperimentManager:
     trial_id: int | None = None
 
     def __post_init__(self) -> None:
-        self.env_name = str(self.env_id)
+        self.env_name = EnvironmentName(str(self.env_id))
+        self.env_kwargs, self.eval_env_kwargs = dict(self.env_kwargs or {}), dict(self.eval_env_kwargs or {})
+        self.custom_hyperparams = self.hyperparams
+        self.continue_training = (
+            str(self.trained_agent).endswith(".zip") and Path(self.trained_agent).is_file()
+        )
+        self.deterministic_eval = not plays_stochastically(self.env_name.gym_id)
+        self.n_envs = 1
+        self.normalize = False
+        self.normalize_kwargs: dict[str, Any] = {}
+        self.frame_stack: int | None = None
+        self.monitor_kwargs: dict[str, Any] = {}
+        self.env_wrapper: Callable[..., gym.Env] | None = None
+        self.vec_env_wrapper: Callable[..., Any] | None = None
+        self.vec_env_class = SubprocVecEnv if self.vec_env_type == "subproc" else DummyVecEnv
+        self.vec_env_kwargs: dict[str, Any] = {}
         self.callbacks: list[BaseCallback] = []
+        self.specified_callbacks: list[Any] = []
+        number = latest_run_id(self.log_folder, self.algo, self.env_name) + 1
+        self._name_folder(Path(self.log_folder) / self.algo / run_name(self.env_name, number))
         self._hyperparams: dict[str, Any] = overrides_of(self.hyperparams or {})
         self._session: TrainingSession | None = None
         self._resolved: ResolvedConfig | None = None
         self._folder: Path | None = None
+        self._monitor_dir: Path | None = None
         self._eval_env: VecEnv | None = None
         self._saved_steps = -1
 
@@ -123,7 +151,7 @@ class ExperimentManager:
             return self._session.run
         run = RunConfig(
             algo=self.algo,
-            env_id=self.env_name,
+            env_id=self.env_name.gym_id,
             n_timesteps=self.n_timesteps if self.n_timesteps > 0 else -1,
             seed=self.seed,
             trained_agent=str(self.trained_agent or ""),
@@ -174,8 +202,9 @@ class ExperimentManager:
         :raises UserError: the configuration is wrong
         """
         if self.optimize_hyperparameters:
+            self._take(self._checked())
             return None
-        parts = Parts(self._make_training_env, self._make_evaluation_env, self._make_callbacks)
+        parts = Parts(self._make_training_env, self._make_evaluation_env, self._make_callbacks, self._claimed)
         with StopSignals() as stop, stop.interruptible():
             self._session = create_run(self.run, shlex.join(sys.argv), parts=parts)
         self._hyperparams = dict(self._session.resolved.hyperparams)
@@ -214,7 +243,7 @@ class ExperimentManager:
             return build_evaluation_env(
                 resolved, run.env_id, n_envs, evaluation_seed(self._seed), run.vec_env
             )
-        monitor_dir = None if no_log else self._folder
+        monitor_dir = None if no_log else self._monitor_dir
         return build_training_env(resolved, run.env_id, self._seed, run.vec_env, monitor_dir)
 
     def create_callbacks(self) -> None:
@@ -223,6 +252,8 @@ class ExperimentManager:
         if self._folder is None:
             raise UserError("create_callbacks is called by setup_experiment, which makes the run's folder")
         self.callbacks = build_callbacks(self._checked(), self.run, self._folder, self._eval_env)
+        if self._eval_env is not None and isinstance(self.callbacks[-1], EvalCallback):
+            self.callbacks[-1].deterministic = self.deterministic_eval
 
     def read_hyperparameters(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the hyperparameters of the file with the overrides on top, and a copy of them."""
@@ -256,6 +287,12 @@ class ExperimentManager:
         """Return whether an environment is an Atari game."""
         return is_atari(env_id)
 
+    @staticmethod
+    def is_robotics_env(env_id: str) -> bool:
+        """Return whether an environment is one of the robots of Gym or panda-gym, which report success."""
+        entry_point = str(gym.spec(env_id).entry_point)
+        return "gym.envs.robotics" in entry_point or "panda_gym.envs" in entry_point
+
     # ------------------------------------------------------------------ what `create_run` calls
 
     def _make_training_env(
@@ -267,11 +304,8 @@ class ExperimentManager:
         monitor_dir: Path | None,
         **_: object,
     ) -> VecEnv:
-        self._resolved, self._folder, self._seed = resolved, monitor_dir, seed
-        self.n_envs, self.n_timesteps = resolved.n_envs, resolved.n_timesteps
-        self.normalize, self.normalize_kwargs = resolved.normalize is not None, dict(resolved.normalize or {})
-        self.frame_stack = resolved.frame_stack if resolved.frame_stack > 1 else None
-        self.monitor_kwargs = dict(resolved.monitor_kwargs)
+        self._resolved, self._monitor_dir = resolved, monitor_dir
+        self.seed = self._seed = seed
         return self.create_envs(resolved.n_envs)
 
     def _make_evaluation_env(self, resolved: ResolvedConfig, *_: object) -> VecEnv:
@@ -280,11 +314,40 @@ class ExperimentManager:
     def _make_callbacks(
         self, resolved: ResolvedConfig, run: RunConfig, folder: Path, eval_env: VecEnv | None
     ) -> list[BaseCallback]:
-        self._folder, self._eval_env = folder, eval_env
-        self.log_path, self.save_path = f"{folder.parent}/", str(folder)
-        self.params_path = str(folder / self.env_name)
+        self._eval_env = eval_env
         self.create_callbacks()
         return self.callbacks
+
+    def _claimed(self, folder: Path, resolved: ResolvedConfig) -> None:
+        self._folder = folder
+        self._name_folder(folder)
+        self._take(resolved)
+
+    def _name_folder(self, folder: Path) -> None:
+        """Set the paths of the run; before its folder is made, those that are free now."""
+        self.log_path, self.save_path = f"{folder.parent}/", str(folder)
+        self.params_path = str(folder / self.env_name)
+
+    def _take(self, resolved: ResolvedConfig) -> None:
+        """Set the attributes that are what the hyperparameters say."""
+        self.n_envs, self.n_timesteps = resolved.n_envs, resolved.n_timesteps
+        self.normalize, self.normalize_kwargs = resolved.normalize is not None, dict(resolved.normalize or {})
+        self.frame_stack = resolved.frame_stack if resolved.frame_stack > 1 else None
+        self.env_kwargs = dict(resolved.env_kwargs)
+        self.eval_env_kwargs = {**resolved.env_kwargs, **resolved.eval_env_kwargs}
+        self.monitor_kwargs = dict(resolved.monitor_kwargs)
+        inner, outer = resolved.env_wrappers, resolved.vec_env_wrappers
+        self.env_wrapper = WrapperChain(inner) if inner else None
+        self.vec_env_wrapper = WrapperChain(outer) if outer else None
+        given: Any = resolved.values.get("callback") or []
+        self.specified_callbacks = given if isinstance(given, list) else [given]
+
+    def _maybe_normalize(self, env: VecEnv, eval_env: bool) -> VecEnv:
+        """Return environments normalised as the hyperparameters say, for a `create_envs` of a subclass."""
+        if not self.normalize:
+            return env
+        fixed = {"norm_reward": False, "training": False} if eval_env else {}
+        return VecNormalize(env, **{**self.normalize_kwargs, **fixed})
 
     def _checked(self) -> ResolvedConfig:
         if self._resolved is None:

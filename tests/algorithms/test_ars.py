@@ -51,7 +51,7 @@ def test_an_update_moves_the_policy_by_its_definition() -> None:
     model = agent(n_top=3, learning_rate=0.5, delta_std=0.1, alive_bonus_offset=-2.0, zero_policy=False)
     start = weights(model)
     candidates = model.propose(Counters())
-    assert candidates.shape == (8, 3)
+    assert candidates.shape == (model.pop_size, model.n_params) == (8, 3)
     deltas = model.deltas.numpy()
     np.testing.assert_allclose(
         candidates, np.concatenate([start + 0.1 * deltas, start - 0.1 * deltas]), rtol=1e-5

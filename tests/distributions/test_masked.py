@@ -146,3 +146,5 @@ def test_a_space_has_its_distribution(space: Any, kind: type, n_logits: int) -> 
 def test_a_box_cannot_be_masked() -> None:
     with pytest.raises(UserError, match="Box space cannot be masked; those of Discrete"):
         make_masked_proba_distribution(spaces.Box(-1, 1, (2,)))
+    with pytest.raises(NotImplementedError):  # as of sb3-contrib
+        make_masked_proba_distribution(spaces.Box(-1, 1, (2,)))

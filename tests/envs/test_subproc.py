@@ -194,9 +194,10 @@ def test_wrong_calls_are_refused(make_venv: Any) -> None:
         venv.step_async(actions(2))
     venv.reset()  # drops the step that nobody waited for
     venv.step_async(actions(2))
+    assert venv.closed is False
     venv.close()
     venv.close()
-    assert are_gone(venv)
+    assert are_gone(venv) and venv.closed is True
     with pytest.raises(UserError, match="closed"):
         venv.get_attr("width")
 

@@ -5,6 +5,7 @@ import pytest
 from rlzoo import get_model_path, get_saved_hyperparams, get_trained_models
 from rlzoo.core.errors import UserError
 from rlzoo.experiment.training_run import train
+from rlzoo.runs.pretrained_registry import find_shipped
 from rlzoo.runs.saved_agents import get_latest_run_id
 
 
@@ -50,3 +51,17 @@ def test_saved_hyperparameters_say_how_to_normalise(trained):
     assert get_saved_hyperparams(path, True, True)[0]["normalize_kwargs"]["norm_reward"] is True
     assert get_saved_hyperparams(f"{trained}/ppo/CartPole-v1_1/CartPole-v1")[0]["normalize"] is False
     assert get_saved_hyperparams("nowhere") == ({}, None)
+
+
+def test_folder_without_the_agent_gives_no_shipped_one(tmp_path, monkeypatch):
+    shipped = find_shipped("ppo", "CartPole-v1")
+    assert shipped is not None
+    folder = shipped[1]
+    (tmp_path / "lg" / "ppo" / "CartPole-v1_1").mkdir(parents=True)  # a run that has saved nothing
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for name in ("lg", str(tmp_path / "lg"), "empty"):
+        with pytest.raises(ValueError, match=r"no agent of ppo for CartPole-v1 in .*/ppo"):
+            get_model_path(0, name, "ppo", "CartPole-v1")
+    for name in ("logs", "logs/", "trained_agents", str(folder.parents[1])):
+        assert get_model_path(0, name, "ppo", "CartPole-v1")[2] == str(folder)

@@ -9,7 +9,20 @@ import numpy as np
 import pytest
 import torch
 
-from rlzoo import A2C, DQN, PPO, BaseCallback, CallbackList, evaluate_policy
+from rlzoo import (
+    A2C,
+    ARS,
+    DQN,
+    PPO,
+    BaseCallback,
+    CallbackList,
+    EveryNTimesteps,
+    InvalidActionEnvDiscrete,
+    MaskablePPO,
+    RecurrentPPO,
+    RolloutBuffer,
+    evaluate_policy,
+)
 from rlzoo.callbacks.callbacks import PklCheckpointCallback
 
 
@@ -132,3 +145,96 @@ def test_assigned_progress_holds_until_the_next_step() -> None:
     assert dqn.exploration_rate == 0.5
     model._total_timesteps = 40
     assert model._current_progress_remaining == 0.5
+
+
+class Inner(BaseCallback):
+    """Reads the reward of each of its calls."""
+
+    def _on_step(self) -> bool:
+        self.rewards = [*getattr(self, "rewards", []), float(self.locals["rewards"][0])]
+        return True
+
+
+class EverySecond(BaseCallback):
+    """Triggers another callback, which it keeps to itself, every second step."""
+
+    def __init__(self, inner: BaseCallback) -> None:
+        super().__init__()
+        self.inner, self.told = inner, 0
+
+    def _init_callback(self) -> None:
+        self.inner.init_callback(self.model)
+
+    def _on_step(self) -> bool:
+        return self.inner.on_step() if self.n_calls % 2 == 0 else True
+
+    def update_child_locals(self, locals_: Any) -> None:
+        self.told += "rewards" in locals_
+        self.inner.update_locals(locals_)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "kwargs"),
+    [(PPO, {"n_steps": 16, "batch_size": 16}), (DQN, {"learning_starts": 8}), (ARS, {"n_delta": 1})],
+)
+@pytest.mark.parametrize("nested", [False, True])
+def test_locals_are_passed_on_by_a_containing_callback(algorithm: Any, kwargs: Any, nested: bool) -> None:
+    outer = EverySecond(Inner())
+    callback = [EveryNTimesteps(1, CallbackList([outer]))] if nested else outer
+    model = algorithm("LinearPolicy" if algorithm is ARS else "MlpPolicy", "CartPole-v1", seed=0, **kwargs)
+    model.learn(32, callback=callback)
+    assert outer.n_calls >= 32 and outer.inner.rewards == [1.0] * (outer.n_calls // 2)
+    assert outer.told == outer.n_calls  # before every step
+
+
+@pytest.mark.parametrize("use_masking", [True, False])
+@pytest.mark.parametrize("buffer_class", [None, type("Own", (RolloutBuffer,), {"add": RolloutBuffer.add})])
+def test_locals_hold_the_action_masks(use_masking: bool, buffer_class: Any) -> None:
+    class Masks(BaseCallback):
+        def _on_training_start(self) -> None:
+            self.pairs: list[Any] = []
+
+        def _on_step(self) -> bool:
+            masks = self.locals["action_masks"]
+            assert self.locals["use_masking"] is use_masking
+            self.pairs.append((masks, int(self.locals["actions"][0])))
+            return True
+
+    env = InvalidActionEnvDiscrete(dim=8, n_invalid_actions=6)
+    model = MaskablePPO("MlpPolicy", env, n_steps=16, batch_size=16, rollout_buffer_class=buffer_class)
+    callback = Masks()
+    model.learn(16, callback=callback, use_masking=use_masking)
+    if use_masking:
+        assert all(masks.shape == (1, 8) and masks[0, action] for masks, action in callback.pairs)
+        assert all(masks.sum() == 2 for masks, _ in callback.pairs)
+    else:
+        assert all(masks is None for masks, _ in callback.pairs)
+    assert len(callback.pairs) == 16
+
+
+@pytest.mark.parametrize("critic", [True, False])
+def test_locals_hold_recurrent_states_and_episode_starts(critic: bool) -> None:
+    class States(BaseCallback):
+        def _on_step(self) -> bool:
+            seen.append((self.locals["episode_starts"], self.locals["lstm_states"], self.locals["dones"]))
+            return True
+
+    seen: list[Any] = []
+    kwargs = {"lstm_hidden_size": 8, "n_lstm_layers": 2, "enable_critic_lstm": critic}
+    model = RecurrentPPO("MlpLstmPolicy", "CartPole-v1", n_steps=64, batch_size=64, policy_kwargs=kwargs)
+    model.learn(64, callback=States())
+    assert [starts.dtype for starts, _, _ in seen[:1]] == [torch.float32]
+    ends = [True, *(bool(dones[0]) for _, _, dones in seen[:-1])]
+    assert [bool(starts[0]) for starts, _, _ in seen] == ends and sum(ends) > 1
+    for _, states, _ in seen:
+        assert [part.shape for pair in (states.pi, states.vf) for part in pair] == [(2, 1, 8)] * 4
+        assert states.pi[0].equal(states.vf[0]) is not critic
+    columns = model.rollout_buffer.extra_columns["lstm_actor_h"]  # before each step
+    for (_, states, _), before_next in zip(seen[:-1], columns[1:], strict=True):
+        torch.testing.assert_close(states.pi[0].transpose(0, 1), before_next)
+
+
+def test_locals_of_ppo_name_no_masks_or_recurrent_states() -> None:
+    keep = Keep()
+    PPO("MlpPolicy", "CartPole-v1", n_steps=16, batch_size=16).learn(16, callback=keep)
+    assert not {"action_masks", "use_masking", "episode_starts", "lstm_states"} & keep.seen[0].keys()

@@ -89,6 +89,14 @@ def test_callback_sees_each_step_of_each_playing_environment(model: Any, make_en
     assert seen == [(0, True, 1.0), (1, False, 1.0), (1, False, 1.0), (1, True, 1.0)]
 
 
+@pytest.mark.parametrize("monitor", [True, False])
+def test_callback_sees_whether_there_is_a_monitor(model: Any, make_env: Any, monitor: bool) -> None:
+    seen = []
+    hook = lambda locals_, globals_: seen.append(locals_["is_monitor_wrapped"])  # noqa: E731
+    evaluate_policy(model, make_env(2, monitor=monitor), 1, callback=hook, warn=False)
+    assert seen == [monitor] * 2
+
+
 def test_states_and_episode_starts_reach_the_model(model: Any, make_env: Any) -> None:
     evaluate_policy(model, make_env(2, 3), 2)
     assert [starts.tolist() for starts in model.starts] == [[True, True], [False, False], [True, False]]

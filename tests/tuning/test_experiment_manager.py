@@ -105,3 +105,88 @@ def test_manager_searches(tmp_path):
     model, values = again.setup_experiment()
     assert values["learning_rate"] is not None
     again.learn(model)
+
+
+class Written(rlzoo.ExperimentManager):
+    """Makes environments as a subclass does that was written for RL Baselines3 Zoo."""
+
+    def create_envs(self, n_envs: int, eval_env: bool = False, no_log: bool = False) -> rlzoo.VecEnv:
+        venv = rlzoo.make_vec_env(
+            self.env_name.gym_id,
+            n_envs=n_envs,
+            seed=self.seed,
+            env_kwargs=self.eval_env_kwargs if eval_env else self.env_kwargs,
+            monitor_dir=None if eval_env or no_log else self.save_path,
+            wrapper_class=self.env_wrapper,
+            vec_env_cls=self.vec_env_class,
+            vec_env_kwargs=self.vec_env_kwargs,
+            monitor_kwargs=self.monitor_kwargs,
+        )
+        if self.vec_env_wrapper is not None:
+            venv = self.vec_env_wrapper(venv)
+        return self._maybe_normalize(venv, eval_env)
+
+
+def written(tmp_path: Path, env_id: str = "Pendulum-v1", algo: str = "ppo", **options: Any) -> Written:
+    given = {"n_timesteps": 64, "verbose": 0, "device": "cpu", "eval_freq": 32, **options}
+    return Written(argparse.Namespace(), algo, env_id, str(tmp_path), **given)
+
+
+def test_written_out_create_envs_has_what_it_reads(tmp_path):
+    values = {
+        **SMALL,
+        "normalize": True,
+        "env_wrapper": [{"rlzoo.HistoryWrapper": {"horizon": 2}}],
+        "vec_env_wrapper": "rlzoo.VecMonitor",
+        "callback": "rlzoo.RawStatisticsCallback",
+        "env_kwargs": {"g": 9.0},
+    }
+    made = written(tmp_path, hyperparams=values, tensorboard_log=str(tmp_path / "tb"), n_eval_episodes=1)
+    assert made.save_path == str(tmp_path / "ppo" / "Pendulum-v1_1")
+    assert made.env_wrapper is made.vec_env_wrapper is None and made.specified_callbacks == []
+    model, _ = made.setup_experiment()
+    assert isinstance(model.env, rlzoo.VecNormalize) and isinstance(model.env.venv, rlzoo.VecMonitor)
+    assert type(model.env.unwrapped) is made.vec_env_class is rlzoo.DummyVecEnv
+    assert model.env.get_attr("g") == [9.0, 9.0] and model.observation_space.shape == (8,)
+    assert made._eval_env.training is made._eval_env.norm_reward is False
+    assert model.env.training and model.env.norm_reward
+    assert made.specified_callbacks == ["rlzoo.RawStatisticsCallback"]
+    assert made.env_kwargs == made.eval_env_kwargs == {"g": 9.0}
+    assert made.custom_hyperparams is values and made.deterministic_eval and not made.continue_training
+    made.learn(model)
+    names = {path.name for path in Path(made.save_path).iterdir()}
+    assert names >= {"0.monitor.csv", "1.monitor.csv", "Pendulum-v1.zip", "best_model.zip"}
+    again = written(tmp_path, hyperparams=values, trained_agent=f"{made.save_path}/Pendulum-v1.zip")
+    assert again.continue_training and again.save_path == str(tmp_path / "ppo" / "Pendulum-v1_2")
+
+
+def test_save_path_is_known_where_workers_play_candidates(tmp_path):
+    made = written(tmp_path, "CartPole-v1", "ars", hyperparams={"n_envs": 2, "n_delta": 1}, eval_freq=-1)
+    model, _ = made.setup_experiment()
+    assert (made.n_envs, model.env.num_envs) == (2, 1)
+    assert Path(made.save_path, "0.monitor.csv").is_file()
+    made.learn(model)
+
+
+def test_search_sets_what_a_script_reads(tmp_path):
+    values = {**SMALL, "frame_stack": 2, "env_wrapper": "rlzoo.HistoryWrapper"}
+    made = written(tmp_path, hyperparams=values, optimize_hyperparameters=True, vec_env_type="subproc")
+    assert made.setup_experiment() is None
+    assert (made.n_envs, made.frame_stack, made.vec_env_class) == (2, 2, rlzoo.SubprocVecEnv)
+    assert made.env_wrapper is not None and not list(tmp_path.iterdir())
+
+
+def test_evaluation_is_as_deterministic_as_the_manager_says(tmp_path):
+    made = manager(tmp_path, eval_freq=32)
+    made.deterministic_eval = False
+    made.setup_experiment()
+    assert [callback.deterministic for callback in made.callbacks[:1]] == [False]
+
+
+def test_id_with_a_slash_is_a_name_and_an_id(tmp_path):
+    made = manager(tmp_path)
+    assert made.env_name == made.env_name.gym_id == "CartPole-v1"
+    other = rlzoo.ExperimentManager(argparse.Namespace(), "ppo", "ALE/Pong-v5", str(tmp_path))
+    assert (other.env_name, other.run.env_id) == ("ALE-Pong-v5", "ALE/Pong-v5")
+    assert other.params_path == str(tmp_path / "ppo" / "ALE-Pong-v5_1" / "ALE-Pong-v5")
+    assert not other.deterministic_eval

@@ -263,6 +263,11 @@ class SubprocVecEnv(VecEnv):
             for _ in range(owed):
                 self._receive(worker)
 
+    @property
+    def closed(self) -> bool:
+        """Whether the worker processes have been ended."""
+        return self._closed
+
     def close(self) -> None:
         if self._closed:
             return
