@@ -62,7 +62,7 @@ from rlzoo.policies.value_based import DQNPolicy
 NOISE_INTERVAL = 50
 """Steps between two adaptations of parameter noise (appendix A.1 of Plappert et al.)."""
 NOISE_EPSILON = 0.01
-"""Share of random actions beside parameter noise, lest a perturbed policy gets stuck (appendix A.1, too)."""
+"""Share of random actions beside parameter noise, so that no perturbed policy gets stuck (appendix A.1)."""
 
 
 epsilon_schedule = functools.lru_cache(LinearSchedule)
