@@ -399,8 +399,9 @@ class Algorithm(SelfDescribing, Overridable):
             self.policy.reset_noise(self.n_envs)
 
     def set_training_mode(self, mode: bool) -> None:
-        """Switch dropout and normalisation layers; costs nothing where there are none."""
-        if self.has_train_mode_layers:
+        """Switch dropout and normalisation layers; without any, only leave the evaluation mode of `predict`,
+        in which cuDNN has no gradients of LSTMs."""
+        if self.has_train_mode_layers or (mode and not self.policy.training):
             self.policy.set_training_mode(mode)
 
     def to_env_action(self, actions: torch.Tensor) -> np.ndarray:

@@ -23,6 +23,7 @@ from rlzoo import (
     AdaptiveParamNoiseSpec,
     BaseFeaturesExtractor,
     DummyVecEnv,
+    RecurrentPPO,
 )
 from rlzoo.algorithms.on_policy import trpo
 from rlzoo.networks.parameter_noise import perturb
@@ -169,6 +170,29 @@ def test_action_probability_is_that_of_evaluation_mode(learner: Any) -> None:
 def test_layers_that_depend_on_the_mode_are_known(layer: nn.Module) -> None:
     assert any(depends_on_mode(module) for module in layer.modules())
     assert not any(depends_on_mode(module) for module in nn.Sequential(nn.Linear(4, 4), nn.Tanh()).modules())
+
+
+DEVICES = [
+    "cpu",
+    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")),
+]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_lstm_learns_in_training_mode_after_predict(device: str) -> None:
+    """Predicting sets evaluation mode, in which cuDNN has no gradients."""
+    model = RecurrentPPO("MlpLstmPolicy", "CartPole-v1", n_steps=16, batch_size=16, seed=0, device=device)
+    model.policy.predict(np.zeros(4, np.float32))
+    assert not model.policy.lstm_actor.training
+    modes, evaluate_actions = [], model.policy.evaluate_actions
+
+    def spy(*args: Any, **kwargs: Any) -> Any:
+        modes.append(model.policy.lstm_actor.training)
+        return evaluate_actions(*args, **kwargs)
+
+    model.policy.evaluate_actions = spy
+    model.learn(32)
+    assert modes and all(modes)
 
 
 @pytest.mark.parametrize("layer", [nn.RReLU, nn.Dropout, nn.BatchNorm1d, nn.AlphaDropout])
