@@ -112,6 +112,38 @@ def test_replayed_steps_learn_as_called_ones(name: str, monkeypatch: pytest.Monk
     assert plain.counters.n_updates == replayed.counters.n_updates > WARM_UP
 
 
+@pytest.mark.parametrize("options", [{}, {"use_sde": True}])
+@pytest.mark.parametrize("name", NAMES)
+def test_no_graph_outlives_a_gradient_step(name: str, options: dict[str, Any]) -> None:
+    """On a GPU the next step, on another stream, would wait for the stream of the graph before."""
+    if options and name not in ("PPO", "A2C", "SAC", "TQC"):
+        pytest.skip("no state-dependent exploration")
+    model = make(name, **options)
+    with captured(model, Tape) as step:
+        kept: list[Any] = []
+
+        def spy(batch: Any, **arguments: Any) -> Any:
+            result = step(batch, **arguments)
+            for parameter in model.policy.parameters():
+                if parameter.requires_grad and not step.recordings:  # a tape keeps all it has done
+                    kept.append(MARK in accumulator(parameter).metadata)
+                    accumulator(parameter).metadata[MARK] = True
+            return result
+
+        model.gradient_step = spy
+        model.learn(200)
+        assert step.recordings and kept and not any(kept)
+        model.gradient_step = step
+
+
+MARK = "seen"
+
+
+def accumulator(parameter: torch.Tensor) -> Any:
+    """Return the node that adds up the gradients of a parameter; it lives as long as a graph has it."""
+    return parameter.view_as(parameter).grad_fn.next_functions[0][0]  # type: ignore[union-attr]
+
+
 CHANGES: dict[str, Callable[[Any, Any], object]] = {
     "tau": lambda model, other: setattr(model, "tau", 0.5),
     "fixed coefficient": lambda model, other: setattr(model, "ent_coef", 0.2),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from gymnasium import spaces
 
 from rlzoo.buffers.rollout_buffer import map_obs
@@ -126,8 +127,8 @@ def assert_same(replay, naive):
     expected = [naive.transition(k, env) for k in range(len(kept)) for env in range(replay.n_envs)]
     obs, actions, next_obs, rewards, discounts = zip(*expected, strict=True)
     equal = np.testing.assert_array_equal
-    map_obs(equal, batch.observations, map_obs(lambda *rows: np.stack(rows), *obs))
-    map_obs(equal, batch.next_observations, map_obs(lambda *rows: np.stack(rows), *next_obs))
-    equal(batch.actions, np.stack(actions))
-    np.testing.assert_allclose(batch.rewards, rewards, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(batch.discounts, discounts, rtol=1e-6)
+    for found, rows in ((batch.observations, obs), (batch.next_observations, next_obs)):
+        map_obs(equal, map_obs(torch.Tensor.cpu, found), map_obs(lambda *parts: np.stack(parts), *rows))
+    equal(batch.actions.cpu(), np.stack(actions))
+    np.testing.assert_allclose(batch.rewards.cpu(), rewards, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(batch.discounts.cpu(), discounts, rtol=1e-6)

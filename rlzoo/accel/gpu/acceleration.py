@@ -15,6 +15,7 @@ from rlzoo.accel.gpu.capturable import (
     make_capturable,
 )
 from rlzoo.accel.gpu.captured_step import CapturedStep, CudaGraph, Graph
+from rlzoo.accel.gpu.detached_step import detached_step
 from rlzoo.core.errors import UserError
 
 CHOICES = ("off", "auto", "on")
@@ -142,7 +143,11 @@ def captured(
 
         dependencies = GraphDependencies(model, prepare)
         step = CapturedStep(
-            model.gradient_step, model.device, new_graph, dependencies.have_changed, may_replay
+            compiled_step or detached_step(model),
+            model.device,
+            new_graph,
+            dependencies.have_changed,
+            may_replay,
         )
         model.gradient_step, model.is_captured = step, True
         try:

@@ -131,7 +131,7 @@ class CapturedStep:
                 copied = copy_of(batch)  # of the layout in memory that is captured later
                 result = graph.warm_up(lambda: self.step(copied, **given))
                 give_back_priorities(copied, batch)
-                return result
+                return map_tensors(Tensor.detach, result)
             if len(self.recordings) == MAX_GRAPHS:
                 del self.recordings[next(iter(self.recordings))]
             self.recordings[key] = self._record(graph, batch, others, list(numbers), values)
@@ -147,8 +147,8 @@ class CapturedStep:
         given = {**others, **dict(zip(names, static_values, strict=True))}
 
         def run() -> tuple[Any, Tensor | None]:
-            result = self.step(static, **given)
-            scalars = [tensor.detach().float() for tensor in tensors_of(result) if tensor.dim() == 0]
+            result = map_tensors(Tensor.detach, self.step(static, **given))
+            scalars = [tensor.float() for tensor in tensors_of(result) if tensor.dim() == 0]
             return result, torch.stack(scalars) if scalars else None
 
         result, scalars = graph.capture(run)

@@ -25,6 +25,7 @@ from torch._dynamo.utils import counters
 from torch._inductor.exc import InductorError
 
 from rlzoo.accel.gpu.capturable import capturable, is_known, network_optimizers_of, release
+from rlzoo.accel.gpu.detached_step import detached_step
 from rlzoo.core.errors import UserError
 
 PROGRAMS = 1_000  # agents of one process that may have some each; PyTorch's default is 8 for all
@@ -187,21 +188,11 @@ class CompiledStep:
         self.groups = [optimizer.parameters for optimizer in self.network_optimizers]
         self.optimizers = [optimizer.owner.optimizer for optimizer in self.network_optimizers]
         self.traced = [TracedParameters(*pair) for pair in zip(self.groups, self.optimizers, strict=True)]
-        owners = [model.policy, getattr(model.policy, "actor", None)]
-        distributions = [owner.action_dist for owner in owners if hasattr(owner, "action_dist")]
-        step = model.gradient_step
-
-        def gradient_step(batch: Any, **arguments: object) -> Any:
-            result = step(batch, **arguments)
-            for distribution in distributions:
-                detach_tensors(distribution)
-            return result
-
         options: dict[str, Any] = {
             "fallback_random": True,  # the random numbers of steps that are not compiled
             "cpp.dynamic_threads": self.any_threads,
         }
-        self.compiled = torch.compile(gradient_step, dynamic=False, options=options)
+        self.compiled = torch.compile(detached_step(model), dynamic=False, options=options)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> None:
         """Return None: the copy of an agent has other parameters."""
@@ -240,20 +231,6 @@ class CompiledStep:
         if counters["stats"]["unique_graphs"] > n_programs:
             self.model.threads.ignore_step()  # its time says nothing of the number of threads
         return result
-
-
-def detach_tensors(distribution: Any) -> None:
-    """Drop the gradients of tensors that a distribution keeps, which a program cannot return."""
-    for part in (distribution, *getattr(distribution, "parts", ())):
-        for name in slots_of(type(part)):
-            value = getattr(part, name, None)
-            if isinstance(value, Tensor) and value.requires_grad and not isinstance(value, nn.Parameter):
-                setattr(part, name, value.detach())
-
-
-def slots_of(cls: type) -> list[str]:
-    """Return the names of the attributes that instances have besides those in `__dict__`."""
-    return [name for base in cls.__mro__ for name in getattr(base, "__slots__", ())]
 
 
 @contextmanager
