@@ -1,4 +1,6 @@
-"""Precision of float32 matrix products: `highest` is float32; the others are faster where there is hardware.
+"""Matrix products in float32: the library that computes them, and lower precision.
+
+`highest` is float32; the others are faster where there is hardware.
 
 high    CUDA: TF32, with 10 bits of mantissa instead of 23; CPU: gradients of wide linear layers in bfloat16,
         with 7 bits, where the processor multiplies it
@@ -12,13 +14,20 @@ learn; with `medium`, a critic's value of 900 is rounded by up to 2, more than m
 Layers with fewer than 128 inputs or outputs stay float32, which usually are those from observations, and to
 values, quantiles and actions; so do feature extractors, LSTMs and critics of users. PyTorch's own setting
 rounds every product of the process, and only on processors with AMX.
+
+PyTorch leaves float32 products to the Math Kernel Library, which takes half of what AMD processors since
+Zen 5 can do (AVX2 instead of AVX-512). There gradient steps of wide networks use oneDNN, in float32, too.
 """
 
 from __future__ import annotations
 
+import functools
+import platform
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -30,7 +39,8 @@ from torch.nn import functional as F
 LEAST_WIDTH = 128
 """Inputs and outputs from which on a layer is wide."""
 LEAST_MULTIPLICATIONS = 2**23
-"""Of one product, from which on bfloat16 is faster: 128 rows with 256 inputs and outputs."""
+"""Of one product, from which on bfloat16 is faster, and oneDNN where it ever is: 128 rows with 256 inputs and
+outputs."""
 
 gradients_in_bfloat16 = False
 """Whether gradients of wide layers of this process are computed in bfloat16."""
@@ -134,6 +144,70 @@ def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 def rounded_product(a: Tensor, b: Tensor) -> Tensor:
     """Return the product of matrices [..., p, q] and [..., q, r], computed in bfloat16."""
     return (a.bfloat16() @ b.bfloat16()).float()
+
+
+# ---------------------------------------------------------------------- the library
+
+ZEN_5 = 26
+"""The first family of AMD's processors that computes 512 bits at once."""
+FLOAT32_ERROR = 1e-5
+"""Of a product of 256 x 256 matrices, relative to its largest element; in bfloat16 it is some 1e-3."""
+
+
+@contextmanager
+def products_by_onednn() -> Iterator[None]:
+    """Let oneDNN compute all products of the process inside, unless a lower precision is set.
+
+    PyTorch has no switch for the library. With its precision `medium`, products go to oneDNN, which may then
+    round their factors to bfloat16, but does not where `onednn_is_faster`.
+    """
+    if torch.get_float32_matmul_precision() != "highest":
+        yield
+        return
+    torch.set_float32_matmul_precision("medium")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
+@functools.cache
+def onednn_is_faster() -> bool:
+    """Return whether oneDNN computes large float32 products on the CPU faster than PyTorch's other library,
+    and as exactly."""
+    if not (torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()):
+        return False
+    return amd_family(processor_description()) >= ZEN_5 and _onednn_is_float32()
+
+
+def processor_description() -> str:
+    """Return what the system says of the processor."""
+    on_linux = Path("/proc/cpuinfo")
+    if not on_linux.exists():
+        return platform.processor()
+    with on_linux.open() as file:
+        return file.read(1000)
+
+
+def amd_family(description: str) -> int:
+    """Return the family number of one of AMD's processors, 0 for others.
+
+    >>> amd_family("AMD64 Family 26 Model 68 Stepping 0, AuthenticAMD")
+    26
+    """
+    found = re.search(r"family\s*:?\s*(\d+)", description, re.IGNORECASE)
+    return int(found.group(1)) if found and "AuthenticAMD" in description else 0
+
+
+def _onednn_is_float32() -> bool:
+    a = torch.arange(256.0 * 256.0).reshape(256, 256).sin()
+    exact = a.double() @ a.double()
+    with products_by_onednn():
+        error = (a @ a - exact).abs().max() / exact.abs().max()
+    return bool(error < FLOAT32_ERROR)
+
+
+# ---------------------------------------------------------------------- gradients in bfloat16
 
 
 class _Context:

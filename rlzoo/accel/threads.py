@@ -25,6 +25,7 @@ from gymnasium import spaces
 from torch import nn
 
 from rlzoo.accel.denormals import set_flush_denormal_in_worker_threads
+from rlzoo.accel.matmul_precision import LEAST_MULTIPLICATIONS, onednn_is_faster, products_by_onednn
 from rlzoo.accel.switch import enabled
 from rlzoo.core.preprocessing import is_image_space
 
@@ -145,6 +146,7 @@ class ThreadTuner:
     :param phases: what is timed and may use more threads: `"update"`, `"act"`
     :param set_threads: called with the number of threads
     :param idle_cores: how many cores were idle since it was called last; None: unknown
+    :param by_onednn: let oneDNN compute the matrix products of steps
     """
 
     def __init__(
@@ -154,8 +156,9 @@ class ThreadTuner:
         clock: Callable[[], float] = time.perf_counter,
         set_threads: Callable[[int], None] | None = None,
         idle_cores: Callable[[], float | None] | None = None,
+        by_onednn: bool = False,
     ) -> None:
-        self.limit, self.phases, self.clock = limit, frozenset(phases), clock
+        self.limit, self.phases, self.clock, self.by_onednn = limit, frozenset(phases), clock, by_onednn
         self.set_threads = set_threads or WorkerThreads()
         self.idle_cores = idle_cores or IdleCores()
         self.threads = 1  # the present choice
@@ -188,11 +191,20 @@ class ThreadTuner:
 
     def timed(self, batches: Iterable[T]) -> Iterable[T]:
         """Yield batches; what is done with each is a step of the phase `"update"`."""
-        return self._timed(batches) if self.is_active else batches
+        steps = self._timed(batches) if self.is_active else batches
+        return _with_products_by_onednn(steps) if self.by_onednn else steps
 
     def call(self, phase: str, function: Callable[..., T], *args: Any) -> T:
         """Call a function as a step, unless it holds steps itself."""
-        if not self.is_active or phase not in self.phases:
+        if phase not in self.phases:
+            return function(*args)
+        if self.by_onednn:
+            with products_by_onednn():
+                return self._call(phase, function, *args)
+        return self._call(phase, function, *args)
+
+    def _call(self, phase: str, function: Callable[..., T], *args: Any) -> T:
+        if not self.is_active:
             return function(*args)
         before, n_timed, began = self._enter(), self.n_timed, self.clock()
         try:
@@ -205,9 +217,9 @@ class ThreadTuner:
         return result
 
     def stepping(self, phase: str, function: Callable[..., T]) -> Callable[..., T]:
-        """Return a function whose calls are steps of a phase; the function itself where none is timed."""
-        is_timed = self.is_active and phase in self.phases
-        return functools.partial(self.call, phase, function) if is_timed else function
+        """Return a function whose calls are steps of a phase; the function itself where that adds nothing."""
+        is_step = (self.is_active or self.by_onednn) and phase in self.phases
+        return functools.partial(self.call, phase, function) if is_step else function
 
     def _timed(self, batches: Iterable[T]) -> Iterator[T]:
         for batch in batches:
@@ -327,6 +339,12 @@ class Trial:
         return len(self.times) == TRIAL or sum(self.times) > PATIENCE * TRIAL * self.reference
 
 
+def _with_products_by_onednn(batches: Iterable[T]) -> Iterator[T]:
+    for batch in batches:
+        with products_by_onednn():
+            yield batch
+
+
 class WorkerThreads:
     """Setter of PyTorch's number of threads (0.4 microseconds) that starts missing worker threads.
 
@@ -357,11 +375,12 @@ def mean_without_slowest(times: Collection[float]) -> float:
 # ---------------------------------------------------------------------- of a training
 
 
-def is_wide(model: Any) -> bool:
-    """Return whether gradient steps may gain from a second thread; with small networks they never do."""
+def most_multiplications(model: Any) -> float:
+    """Return how many one product of a gradient step has, or more; inf with images."""
+    if has_images(model):
+        return math.inf
     batch_size = getattr(model.config, "batch_size", None) or 1
-    largest = max((parameter.numel() for parameter in model.policy.parameters()), default=0)
-    return has_images(model) or largest * batch_size >= MANY_MULTIPLICATIONS
+    return batch_size * max((parameter.numel() for parameter in model.policy.parameters()), default=0)
 
 
 def has_images(model: Any) -> bool:
@@ -405,18 +424,24 @@ class Threaded:
         """Set PyTorch's number of threads while the model trains on the CPU; afterwards it is what it was.
 
         It is `num_threads` where that is not None. Otherwise it is 1, and in the steps of wide networks what
-        `threads` finds fastest, at most what it was before and `thread_limit`.
+        `threads` finds fastest, at most what it was before and `thread_limit`. The library that computes
+        the products of such steps is the fastest, too.
         """
         model: Any = self
         if model.device.type != "cpu" or not (ON or self.num_threads):
             yield
             return
         before = torch.get_num_threads()
-        limit = (
-            min(before, thread_limit()) if self.num_threads is None and before > 1 and is_wide(model) else 1
-        )
-        if limit != self.threads.limit:  # else its measurements hold on
-            self.threads = ThreadTuner(limit, ("update", "act") if has_images(model) else ("update",))
+        size = most_multiplications(model)
+        may_be_more = self.num_threads is None and before > 1 and size >= MANY_MULTIPLICATIONS
+        limit = min(before, thread_limit()) if may_be_more else 1
+        by_onednn = size >= LEAST_MULTIPLICATIONS and onednn_is_faster()
+        if (limit, by_onednn) != (
+            self.threads.limit,
+            self.threads.by_onednn,
+        ):  # else its measurements hold on
+            phases = ("update", "act") if has_images(model) else ("update",)
+            self.threads = ThreadTuner(limit, phases, by_onednn=by_onednn)
         WorkerThreads()(self.num_threads or 1)
         try:
             yield

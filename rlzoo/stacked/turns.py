@@ -5,7 +5,8 @@ compute, but asks for a result (`Seat.ask`) and passes its turn on. When all tra
 requests of the same kind are computed at once.
 
 Greenlets, since threads would take turns about ten times as slowly. What PyTorch keeps for a thread (gradient
-mode, inference mode, denormal numbers) is put back with each turn, and random generators as well.
+mode, inference mode, denormal numbers) or the process (which library computes products) is put back with
+each turn, and random generators as well.
 """
 
 from __future__ import annotations
@@ -37,23 +38,30 @@ class Request:
     :param urgency: (steps of the training so far, kind); the lowest is computed first, so that the others
         wait for their like
     :param about: what the result is computed from
+    :param precision: PyTorch's for products, as the training that waits has set it
     """
 
     compute: Compute
     key: Hashable
     urgency: tuple[int, int]
     about: object
+    precision: str
     result: object = None
     error: BaseException | None = None
     is_done: bool = False
 
 
 @contextmanager
-def modes_of_thread() -> Iterator[None]:
-    """Set PyTorch's modes of the thread to the usual ones, and put those of this training back at the end."""
-    flushes = sys.float_info.min / 2 == 0.0
+def modes_of_thread(precision: str) -> Iterator[None]:
+    """Set PyTorch's modes of the thread to the usual ones, and put those of this training back at the end.
+
+    :param precision: of products
+    """
+    flushes, before = sys.float_info.min / 2 == 0.0, torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
     with torch.inference_mode(False), torch.enable_grad():
         yield
+    torch.set_float32_matmul_precision(before)
     if flushes != (sys.float_info.min / 2 == 0.0):
         torch.set_flush_denormal(flushes)
 
@@ -81,7 +89,7 @@ class Seat:
 
     def take(self) -> None:
         """Take the turn; return when it is the caller's again."""
-        with modes_of_thread():
+        with modes_of_thread(self.turns.precision):
             self.stack.switch()
 
     def body(self) -> None:
@@ -100,7 +108,7 @@ class Seat:
         :raises KeyboardInterrupt: the trainings are to end
         """
         self.check_stopped()
-        request = self.request = Request(compute, key, urgency, about)
+        request = self.request = Request(compute, key, urgency, about, torch.get_float32_matmul_precision())
         while not request.is_done:
             self.turns.compute_if_all_wait()
             if not request.is_done:
@@ -126,6 +134,7 @@ class Turns:
 
     def __init__(self, trainings: Sequence[Callable[[Seat], None]]) -> None:
         self.seats = [Seat(self, training) for training in trainings]
+        self.precision = torch.get_float32_matmul_precision()
         self.is_stopping = False
         self.n_together = self.n_alone = 0  # requests that were computed at once with others, and alone
         self._all_ended = threading.Semaphore(0)
@@ -182,7 +191,7 @@ class Turns:
         first = min(requests, key=lambda request: request.urgency)
         alike = [request for request in requests if request.key == first.key]
         try:
-            with modes_of_thread():
+            with modes_of_thread(first.precision):
                 results = first.compute([request.about for request in alike])
         except Exception as error:
             for request in alike:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from gymnasium.envs.classic_control import PendulumEnv
 from safetensors.numpy import load
 
+from rlzoo.accel import threads
 from rlzoo.benchmark.parallel.seed_runs import groups_of, text_of
 from rlzoo.benchmark.parallel.stacked_seeds import stack_problem, train_stack
 from rlzoo.cli.main import main
@@ -20,6 +23,7 @@ from rlzoo.config.run import RunConfig
 from rlzoo.experiment.resumed_run import resume
 from rlzoo.experiment.training_run import train
 from rlzoo.runs.run_folder import model_path
+from rlzoo.stacked.off_policy import OffPolicyStack
 
 PPO = {"n_steps": 8, "batch_size": 8, "n_epochs": 16, "n_envs": 2, "policy_kwargs": {"net_arch": [16]}}
 
@@ -94,6 +98,35 @@ def test_seeds_are_trained_as_alone(
     assert outcome["together"] > 2 * outcome["alone"]
     single = train(replace(run, seed=4, log_folder=str(tmp_path / "one")))
     assert_equal_runs(single.folder, Path(folder) / outcome["runs"][1]["result"]["folder"], env_id)
+
+
+def test_products_of_wide_networks_are_by_the_same_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which other trainings must not change while they take turns."""
+    monkeypatch.setattr(threads, "onednn_is_faster", lambda: True)
+    learning: set[str] = set()
+    stepping: set[str] = set()
+    monkeypatch.setattr(OffPolicyStack, "steps", noting(OffPolicyStack.steps, learning))
+    monkeypatch.setattr(PendulumEnv, "step", noting(PendulumEnv.step, stepping))
+    wide = {**NARROW, "batch_size": 128, "policy_kwargs": {"net_arch": [256, 256]}}
+    run = run_of(tmp_path, "sac", "Pendulum-v1", n_timesteps=80, hyperparams=wide)
+    run = replace(run, log_folder=str(tmp_path / "all"), eval_freq=40, eval_episodes=1)
+    outcome = stacked([replace(run, seed=seed) for seed in (3, 4)])
+    single = train(replace(run, seed=4, log_folder=str(tmp_path / "one")))
+    assert learning == {"medium"} and stepping == {"highest"}
+    assert torch.get_float32_matmul_precision() == "highest"
+    assert_equal_runs(single.folder, tmp_path / "all" / outcome["runs"][1]["result"]["folder"], "Pendulum-v1")
+
+
+def noting(function: Callable[..., Any], precisions: set[str]) -> Any:
+    """Return a function that notes PyTorch's precision for products, by which it chooses the library."""
+
+    def noted(*args: Any) -> Any:
+        precisions.add(torch.get_float32_matmul_precision())
+        return function(*args)
+
+    return noted
 
 
 def test_environment_that_fails_ends_one_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,116 @@
+"""Products of gradient steps on wide networks, where oneDNN is faster and computes in float32, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+import rlzoo
+from rlzoo.accel import matmul_precision, threads
+from rlzoo.accel.matmul_precision import amd_family, onednn_is_faster, products_by_onednn
+from rlzoo.accel.threads import ThreadTuner
+
+ZEN_5 = "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 26\nmodel\t\t: 2\n"
+ZEN_4 = ZEN_5.replace("26", "25")
+INTEL = "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 207\n"
+WIDE = {"policy_kwargs": {"net_arch": [256, 256]}, "batch_size": 256, "learning_starts": 20}
+
+precision = torch.get_float32_matmul_precision
+
+
+@pytest.fixture(autouse=True)
+def without_cache() -> Iterator[None]:
+    onednn_is_faster.cache_clear()
+    yield
+    onednn_is_faster.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("description", "family"),
+    [
+        (ZEN_5, 26),
+        (ZEN_4, 25),
+        (INTEL, 0),
+        ("AMD64 Family 26 Model 68 Stepping 0, AuthenticAMD", 26),
+        ("Intel64 Family 6 Model 143 Stepping 8, GenuineIntel", 0),
+        ("arm", 0),
+        ("", 0),
+    ],
+)
+def test_family_is_read_from_what_the_system_says(description: str, family: int) -> None:
+    assert amd_family(description) == family
+
+
+@pytest.mark.parametrize("description", [ZEN_4, INTEL, ""])
+def test_other_processors_keep_their_library(description: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matmul_precision, "processor_description", lambda: description)
+    assert not onednn_is_faster()
+
+
+def test_library_that_rounds_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matmul_precision, "processor_description", lambda: ZEN_5)
+    monkeypatch.setattr(matmul_precision, "FLOAT32_ERROR", 0.0)
+    assert not onednn_is_faster()
+
+
+def test_library_is_changed_for_steps_alone() -> None:
+    tuner = ThreadTuner(1, by_onednn=True)
+    assert tuner.call("update", precision) == "medium" and tuner.call("act", precision) == "highest"
+    assert tuner.stepping("update", precision)() == "medium"
+    for _ in tuner.timed([1, 2]):
+        assert precision() == "medium"
+    assert precision() == "highest"
+    with pytest.raises(ZeroDivisionError):
+        tuner.call("update", lambda: 1 / 0)
+    assert precision() == "highest"
+
+
+def test_precision_of_the_user_stays() -> None:
+    torch.set_float32_matmul_precision("high")
+    try:
+        with products_by_onednn():
+            assert precision() == "high"
+        assert precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
+def make(**kwargs: Any) -> Any:
+    return rlzoo.SAC("MlpPolicy", "Pendulum-v1", seed=0, device="cpu", **{**WIDE, **kwargs})
+
+
+@pytest.mark.parametrize(
+    ("changes", "in_steps"),
+    [({}, "medium"), ({"batch_size": 16}, "highest"), ({"policy_kwargs": {"net_arch": [16]}}, "highest")],
+)
+def test_wide_networks_learn_by_it(changes: Any, in_steps: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "onednn_is_faster", lambda: True)
+    model = make(**changes)
+    seen: dict[str, set[str]] = {"gradient_step": set(), "act": set()}
+    for name, found in seen.items():
+        monkeypatch.setattr(model, name, noting(getattr(model, name), found))
+    model.learn(40)
+    assert seen == {"gradient_step": {in_steps}, "act": {"highest"}} and precision() == "highest"
+
+
+def noting(function: Any, found: set[str]) -> Any:
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        found.add(precision())
+        return function(*args, **kwargs)
+
+    return noted
+
+
+def test_parameters_are_those_of_the_other_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not matmul_precision._onednn_is_float32():
+        pytest.skip("oneDNN rounds here")
+    vectors = []
+    for is_faster in (True, False):
+        monkeypatch.setattr(threads, "onednn_is_faster", lambda chosen=is_faster: chosen)
+        vectors.append(torch.nn.utils.parameters_to_vector(make().learn(60).policy.parameters()))
+    start = torch.nn.utils.parameters_to_vector(make().policy.parameters())
+    one, other = vectors
+    assert (one - other).norm() < 1e-3 * (one - start).norm()
