@@ -15,6 +15,7 @@ TRICKS = (
     "fast_mlp",
     "flat_parameters",
     "flush_denormals",
+    "onednn",
     "threads",
     "tune_malloc",
     "without_dynamo",

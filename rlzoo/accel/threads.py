@@ -32,6 +32,7 @@ from rlzoo.core.preprocessing import is_image_space
 T = TypeVar("T")
 
 ON = enabled("threads")
+ONEDNN = enabled("onednn")
 
 MANY_MULTIPLICATIONS = 256 * 256 * 256
 """Of a batch with the largest matrix of a network: what a second thread may make faster."""
@@ -428,21 +429,23 @@ class Threaded:
         the products of such steps is the fastest, too.
         """
         model: Any = self
-        if model.device.type != "cpu" or not (ON or self.num_threads):
+        sets_threads = ON or self.num_threads is not None
+        if model.device.type != "cpu" or not (sets_threads or ONEDNN):
             yield
             return
         before = torch.get_num_threads()
         size = most_multiplications(model)
-        may_be_more = self.num_threads is None and before > 1 and size >= MANY_MULTIPLICATIONS
-        limit = min(before, thread_limit()) if may_be_more else 1
-        by_onednn = size >= LEAST_MULTIPLICATIONS and onednn_is_faster()
-        if (limit, by_onednn) != (
-            self.threads.limit,
-            self.threads.by_onednn,
+        is_tuned = ON and self.num_threads is None and before > 1 and size >= MANY_MULTIPLICATIONS
+        limit = min(before, thread_limit()) if is_tuned else 1
+        by_onednn = ONEDNN and size >= LEAST_MULTIPLICATIONS and onednn_is_faster()
+        if (self.threads.limit, self.threads.by_onednn) != (
+            limit,
+            by_onednn,
         ):  # else its measurements hold on
             phases = ("update", "act") if has_images(model) else ("update",)
             self.threads = ThreadTuner(limit, phases, by_onednn=by_onednn)
-        WorkerThreads()(self.num_threads or 1)
+        if sets_threads:
+            WorkerThreads()(self.num_threads or 1)
         try:
             yield
         finally:
