@@ -149,23 +149,32 @@ def rounded_product(a: Tensor, b: Tensor) -> Tensor:
 # ---------------------------------------------------------------------- the library
 
 ZEN_5 = 26
-"""The first family of AMD's processors that computes 512 bits at once."""
+"""The first family of AMD's processors of which those for servers and desktops compute 512 bits at once."""
 FLOAT32_ERROR = 1e-5
 """Of a product of 256 x 256 matrices, relative to its largest element; in bfloat16 it is some 1e-3."""
 
 
+def precision_of_torch() -> str | None:
+    """Return PyTorch's precision of float32 products; None if a script has set it in PyTorch's newer way, for
+    each library by itself."""
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:
+        return None
+
+
 @contextmanager
 def products_by_onednn() -> Iterator[None]:
-    """Let oneDNN compute all products of the process inside, unless a lower precision is set.
+    """Let oneDNN compute all products of the process inside, unless a script has set another precision.
 
     PyTorch has no switch for the library. With its precision `medium`, products go to oneDNN, which may then
     round their factors to bfloat16, but does not where `onednn_is_faster`.
     """
-    if torch.get_float32_matmul_precision() != "highest":
+    if precision_of_torch() != "highest":
         yield
         return
-    torch.set_float32_matmul_precision("medium")
     try:
+        torch.set_float32_matmul_precision("medium")
         yield
     finally:
         torch.set_float32_matmul_precision("highest")
@@ -174,19 +183,19 @@ def products_by_onednn() -> Iterator[None]:
 @functools.cache
 def onednn_is_faster() -> bool:
     """Return whether oneDNN computes large float32 products on the CPU faster than PyTorch's other library,
-    and as exactly."""
+    as far as the family of the processor tells, and as exactly."""
     if not (torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()):
         return False
-    return amd_family(processor_description()) >= ZEN_5 and _onednn_is_float32()
+    return amd_family(processor_description()) >= ZEN_5 and onednn_is_float32()
 
 
 def processor_description() -> str:
     """Return what the system says of the processor."""
-    on_linux = Path("/proc/cpuinfo")
-    if not on_linux.exists():
+    try:
+        with Path("/proc/cpuinfo").open() as file:
+            return file.read(1000)
+    except OSError:  # not Linux
         return platform.processor()
-    with on_linux.open() as file:
-        return file.read(1000)
 
 
 def amd_family(description: str) -> int:
@@ -199,8 +208,12 @@ def amd_family(description: str) -> int:
     return int(found.group(1)) if found and "AuthenticAMD" in description else 0
 
 
-def _onednn_is_float32() -> bool:
-    a = torch.arange(256.0 * 256.0).reshape(256, 256).sin()
+def onednn_is_float32() -> bool:
+    """Return whether oneDNN computes a product in float32 where it may round the factors; False where a
+    script has set another precision."""
+    if precision_of_torch() != "highest":
+        return False
+    a = torch.arange(256 * 256, dtype=torch.float32, device="cpu").reshape(256, 256).sin()
     exact = a.double() @ a.double()
     with products_by_onednn():
         error = (a @ a - exact).abs().max() / exact.abs().max()

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import torch
 from greenlet import greenlet
 
+from rlzoo.accel.matmul_precision import precision_of_torch
 from rlzoo.stacked.random_streams import RandomStreams
 
 STEP, ACT = 0, 1
@@ -45,25 +46,32 @@ class Request:
     key: Hashable
     urgency: tuple[int, int]
     about: object
-    precision: str
+    precision: str | None
     result: object = None
     error: BaseException | None = None
     is_done: bool = False
 
 
 @contextmanager
-def modes_of_thread(precision: str) -> Iterator[None]:
+def modes_of_thread(precision: str | None) -> Iterator[None]:
     """Set PyTorch's modes of the thread to the usual ones, and put those of this training back at the end.
 
-    :param precision: of products
+    :param precision: of products; None: a script has set it in PyTorch's newer way, and it stays
     """
-    flushes, before = sys.float_info.min / 2 == 0.0, torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(precision)
-    with torch.inference_mode(False), torch.enable_grad():
-        yield
-    torch.set_float32_matmul_precision(before)
-    if flushes != (sys.float_info.min / 2 == 0.0):
-        torch.set_flush_denormal(flushes)
+    flushes, before = sys.float_info.min / 2 == 0.0, precision_of_torch()
+    try:
+        _set_precision(precision)
+        with torch.inference_mode(False), torch.enable_grad():
+            yield
+    finally:
+        _set_precision(before)
+        if flushes != (sys.float_info.min / 2 == 0.0):
+            torch.set_flush_denormal(flushes)
+
+
+def _set_precision(precision: str | None) -> None:
+    if precision is not None and precision != precision_of_torch():
+        torch.set_float32_matmul_precision(precision)
 
 
 class Seat:
@@ -108,7 +116,7 @@ class Seat:
         :raises KeyboardInterrupt: the trainings are to end
         """
         self.check_stopped()
-        request = self.request = Request(compute, key, urgency, about, torch.get_float32_matmul_precision())
+        request = self.request = Request(compute, key, urgency, about, precision_of_torch())
         while not request.is_done:
             self.turns.compute_if_all_wait()
             if not request.is_done:
@@ -134,7 +142,7 @@ class Turns:
 
     def __init__(self, trainings: Sequence[Callable[[Seat], None]]) -> None:
         self.seats = [Seat(self, training) for training in trainings]
-        self.precision = torch.get_float32_matmul_precision()
+        self.precision = precision_of_torch()
         self.is_stopping = False
         self.n_together = self.n_alone = 0  # requests that were computed at once with others, and alone
         self._all_ended = threading.Semaphore(0)

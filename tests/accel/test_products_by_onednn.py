@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -50,6 +52,15 @@ def test_other_processors_keep_their_library(description: str, monkeypatch: pyte
     assert not onednn_is_faster()
 
 
+@pytest.mark.skipif(
+    not (torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()), reason="one library"
+)
+def test_zen_5_changes_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matmul_precision, "processor_description", lambda: ZEN_5)
+    monkeypatch.setattr(matmul_precision, "FLOAT32_ERROR", float("inf"))
+    assert onednn_is_faster()
+
+
 def test_library_that_rounds_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matmul_precision, "processor_description", lambda: ZEN_5)
     monkeypatch.setattr(matmul_precision, "FLOAT32_ERROR", 0.0)
@@ -76,6 +87,32 @@ def test_precision_of_the_user_stays() -> None:
         assert precision() == "high"
     finally:
         torch.set_float32_matmul_precision("highest")
+
+
+def test_precision_of_the_newer_kind_stays() -> None:
+    if not hasattr(torch.backends.mkldnn, "matmul"):
+        pytest.skip("an older PyTorch")
+    program = """
+import torch
+from rlzoo import SAC
+from rlzoo.accel import threads
+torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+threads.onednn_is_faster = lambda: True
+wide = {"policy_kwargs": {"net_arch": [256, 256]}, "batch_size": 256, "learning_starts": 10}
+SAC("MlpPolicy", "Pendulum-v1", device="cpu", **wide).learn(12)
+print(torch.backends.mkldnn.matmul.fp32_precision)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["bf16"], done.stderr
+
+
+def test_device_that_changes_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "onednn_is_faster", lambda: True)
+    model = make().learn(22)
+    assert model.threads.by_onednn
+    model.device = torch.device("meta")
+    with model.training_threads():
+        assert not model.threads.by_onednn
 
 
 def make(**kwargs: Any) -> Any:
@@ -105,7 +142,7 @@ def noting(function: Any, found: set[str]) -> Any:
 
 
 def test_parameters_are_those_of_the_other_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    if not matmul_precision._onednn_is_float32():
+    if not matmul_precision.onednn_is_float32():
         pytest.skip("oneDNN rounds here")
     vectors = []
     for is_faster in (True, False):
