@@ -147,7 +147,7 @@ class ThreadTuner:
     :param phases: what is timed and may use more threads: `"update"`, `"act"`
     :param set_threads: called with the number of threads
     :param idle_cores: how many cores were idle since it was called last; None: unknown
-    :param by_onednn: let oneDNN compute the matrix products of all these steps, timed or not
+    :param by_onednn: let oneDNN compute the matrix products of `"update"`, timed or not; acting has few rows
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class ThreadTuner:
         """Call a function as a step, unless it holds steps itself."""
         if phase not in self.phases:
             return function(*args)
-        if self.by_onednn:
+        if self.by_onednn and phase == "update":
             with products_by_onednn():
                 return self._call(phase, function, *args)
         return self._call(phase, function, *args)
@@ -219,7 +219,7 @@ class ThreadTuner:
 
     def stepping(self, phase: str, function: Callable[..., T]) -> Callable[..., T]:
         """Return a function whose calls are steps of a phase; the function itself where that adds nothing."""
-        is_step = (self.is_active or self.by_onednn) and phase in self.phases
+        is_step = phase in self.phases and (self.is_active or (self.by_onednn and phase == "update"))
         return functools.partial(self.call, phase, function) if is_step else function
 
     def _timed(self, batches: Iterable[T]) -> Iterator[T]:

@@ -68,7 +68,7 @@ def test_library_that_rounds_is_not_used(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_library_is_changed_for_steps_alone() -> None:
-    tuner = ThreadTuner(1, by_onednn=True)
+    tuner = ThreadTuner(1, ("update", "act"), by_onednn=True)
     assert tuner.call("update", precision) == "medium" and tuner.call("act", precision) == "highest"
     assert tuner.stepping("update", precision)() == "medium"
     for _ in tuner.timed([1, 2]):
