@@ -102,10 +102,13 @@ class NatureCNN(BaseFeaturesExtractor):
     def forward(self, observations: Tensor) -> Tensor:
         if self.channels_last:
             observations = observations.permute(0, 3, 1, 2)
-        if observations.device.type == "cpu":
-            # convolutions there are 1.6 to 2 times as fast with channels innermost
-            observations = observations.contiguous(memory_format=torch.channels_last)
-        return self.linear(self.cnn(observations))  # type: ignore[no-any-return]
+        return self.linear(self.cnn(channels_innermost(observations)))  # type: ignore[no-any-return]
+
+
+def channels_innermost(images: Tensor) -> Tensor:
+    """Return the same images [B, C, H, W], on a CPU with their channels next to each other in memory: there
+    convolutions are 1.6 to 2 times as fast."""
+    return images.contiguous(memory_format=torch.channels_last) if images.device.type == "cpu" else images
 
 
 class CombinedExtractor(BaseFeaturesExtractor):
@@ -172,6 +175,8 @@ def features_of(
             parts = [part if part.dim() == 2 else part.flatten(1) for part in parts]
             if len({part.dtype for part in parts}) == 1:  # else each is rounded by itself
                 return torch.cat(parts, dim=1).float()
+    if type(extractor) is NatureCNN and not extractor.channels_last:
+        obs = channels_innermost(obs)  # as bytes, which are a quarter of what they become
     return extractor(preprocess_obs(obs, observation_space, normalize_images))
 
 

@@ -12,10 +12,12 @@ from gymnasium import spaces
 
 import rlzoo
 from rlzoo.core.errors import UnsupportedSpace, UserError
+from rlzoo.core.preprocessing import preprocess_obs
 from rlzoo.envs.examples.toy import FakeImageEnv
 from rlzoo.envs.vec_env.dummy import DummyVecEnv
 from rlzoo.envs.vec_wrappers.vec_normalize import VecNormalize
-from rlzoo.networks.torch_layers import CombinedExtractor, FlattenExtractor, NatureCNN
+from rlzoo.networks import torch_layers
+from rlzoo.networks.torch_layers import CombinedExtractor, FlattenExtractor, NatureCNN, features_of
 from rlzoo.policies.actor_critic_policies import ActorCriticCnnPolicy
 
 FIRST = spaces.Box(0.0, 1.0, (3, 40, 44), np.float32)
@@ -30,6 +32,31 @@ def test_float_images_with_both_axis_orders_read_the_same() -> None:
     last.load_state_dict(first.state_dict())
     images = torch.rand(2, *FIRST.shape)
     torch.testing.assert_close(first(images), last(images.permute(0, 2, 3, 1)))
+
+
+def test_images_are_rearranged_as_bytes_with_the_same_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared = []
+
+    def watch(obs: torch.Tensor, *arguments: Any) -> torch.Tensor:
+        prepared.append(obs)
+        return preprocess_obs(obs, *arguments)
+
+    monkeypatch.setattr(torch_layers, "preprocess_obs", watch)
+    cnn = NatureCNN(BYTES, 8)
+    images = torch.randint(0, 256, (4, *BYTES.shape), dtype=torch.uint8)
+    features = features_of(cnn, images, BYTES)
+    assert prepared[0].is_contiguous(memory_format=torch.channels_last)
+    assert prepared[0].dtype is torch.uint8
+    assert torch.equal(features, cnn(preprocess_obs(images, BYTES)))
+
+
+def test_an_own_extractor_gets_images_as_they_are_stored() -> None:
+    class Own(NatureCNN):
+        def forward(self, observations: torch.Tensor) -> torch.Tensor:
+            return observations.view(len(observations), -1)  # refuses channels last
+
+    images = torch.randint(0, 256, (4, *BYTES.shape), dtype=torch.uint8)
+    assert features_of(Own(BYTES, 8), images, BYTES).shape == (4, 3 * 40 * 44)
 
 
 @pytest.mark.parametrize("space", [FIRST, LAST, spaces.Box(-10.0, 10.0, (7, 36, 36), np.float32)])

@@ -14,6 +14,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -24,6 +25,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
+from rlzoo.accel.threads import available_cores
 from rlzoo.core.errors import EnvironmentFailed, UserError
 from rlzoo.core.observations import Info
 from rlzoo.envs.atari.atari_wrappers import AtariWrapper, needs_fire
@@ -193,11 +195,10 @@ class NativeAtariVecEnv(DummyVecEnv):
             self.wait_arrays()
         if self._access_requested:
             return cast(np.ndarray, self._as_real_envs().reset())
-        resets = list(self._take_seeds_and_options())
-        self._reset_seeds = [seed for seed, _ in resets]
-        for index, seed in enumerate(self._reset_seeds):
-            first = self._engines[index].reset([0], [-1 if seed is None else seed % 2**31])
-            obs, info = self._with_noops(index, *first)
+        self._reset_seeds = [seed for seed, _ in self._take_seeds_and_options()]
+        with ThreadPoolExecutor(min(available_cores(), self.num_envs)) as threads:
+            firsts = list(threads.map(self._first_frame, range(self.num_envs), self._reset_seeds))
+        for index, (obs, info) in enumerate(firsts):
             self._write_obs(index, obs)
             self._lives[index] = int(info["lives"][0])
             self._returns[index] = 0.0
@@ -270,6 +271,11 @@ class NativeAtariVecEnv(DummyVecEnv):
         if self._game_over[index]:
             self._record(index, int(info["episode_frame_number"][0]))
         return lost or self._game_over[index]
+
+    def _first_frame(self, index: int, seed: int | None) -> tuple[np.ndarray, Info]:
+        """Start a game; with a seed, ale-py loads it anew, which takes 70 ms."""
+        first = self._engines[index].reset([0], [-1 if seed is None else seed % 2**31])
+        return self._with_noops(index, *first)
 
     def _with_noops(self, index: int, obs: np.ndarray, info: Info) -> tuple[np.ndarray, Info]:
         """Reset until a game starts with at least one NOOP, as with the wrappers; ale-py may draw 0."""
