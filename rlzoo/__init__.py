@@ -10,18 +10,11 @@ and imports neither torch nor gymnasium.
 from __future__ import annotations
 
 import importlib
-import os
 from typing import Any
 
-from rlzoo.accel.switch import enabled as _enabled
 from rlzoo.config.catalog import exported_classes as _exported_classes
 
 __version__ = "0.1.0"
-
-# PyTorch's worker threads spin for 10 ms after each operation, on cores that environments need, unless GNU
-# OpenMP is told otherwise before it is loaded: 0.4 ms outlast the gaps between operations of a gradient step.
-if _enabled("brief_spin") and "OMP_WAIT_POLICY" not in os.environ:
-    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 # Where each public name is defined; algorithms are in the catalogue (rlzoo/config/catalog.py).
 # `rlzoo/__init__.pyi` is made from both by scripts/make_stubs.py.

@@ -30,12 +30,10 @@ INVALID_ACTIONS = "InvalidActionDiscrete-v0"
 
 def run(side: str, spec: dict[str, Any]) -> dict[str, Any]:
     """Train as `spec` says and measure `learn()` alone, after `spec["warm_up"]` steps of it."""
-    ours = side == "rlzoo"
-    if ours:
-        import rlzoo  # noqa: F401  sets how long PyTorch's threads spin, which it reads when it is loaded
     import torch
 
     torch.set_num_threads(spec["threads"])
+    ours = side == "rlzoo"
     if ours:
         from rlzoo.accel.matmul_precision import set_matmul_precision
 
@@ -75,7 +73,6 @@ def run(side: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 def serve_chunks(spec: dict[str, Any]) -> None:
     """Train rlzoo for `spec["chunk"]` steps whenever a line comes in; print the processor time per step."""
-    import rlzoo  # noqa: F401, I001  before torch, as above
     import torch
 
     torch.set_num_threads(spec["threads"])

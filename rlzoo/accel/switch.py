@@ -11,7 +11,6 @@ import os
 TRICKS = (
     "array_actor",
     "batched_ensemble",
-    "brief_spin",
     "closed_form_backward",
     "fast_mlp",
     "flat_parameters",

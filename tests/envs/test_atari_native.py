@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,19 @@ from rlzoo.core.errors import EnvironmentFailed, UserError
 from rlzoo.envs.atari.atari_native import make_native_atari
 from rlzoo.envs.atari.atari_wrappers import AtariWrapper
 from rlzoo.envs.single_env.monitor import Monitor, load_results
+
+OUTLIVING = """
+import threading
+from rlzoo.envs.atari.atari_native import make_native_atari
+
+venv = make_native_atari("PongNoFrameskip-v4", 2, 0)
+
+def reset():
+    threading.main_thread().join()
+    print(venv.reset().shape)
+
+threading.Thread(target=reset).start()
+"""
 
 
 def closeness(native: np.ndarray, python: np.ndarray) -> float:
@@ -111,6 +126,25 @@ def test_native_atari_seeds_fix_games_and_vary_noops() -> None:
     assert total != other_total
     assert (first[0] != first[1]).any()
     assert (first[1] == other[0]).all()  # environment i gets seed + i
+
+
+def test_each_environment_shows_the_first_frame_of_its_own_game() -> None:
+    def first_frames(n_envs: int, seed: int) -> np.ndarray:
+        venv = make_native_atari("MsPacmanNoFrameskip-v4", n_envs, seed)
+        assert venv is not None
+        frames = venv.reset()
+        venv.close()
+        return frames
+
+    together = first_frames(3, 0)
+    alone = [first_frames(1, seed)[0] for seed in range(3)]
+    assert len({frame.tobytes() for frame in alone}) == 3
+    assert np.array_equal(together, alone)
+
+
+def test_a_thread_can_reset_when_the_main_thread_has_ended() -> None:
+    done = subprocess.run([sys.executable, "-c", OUTLIVING], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "(2, 84, 84, 1)", done.stderr
 
 
 def test_whole_game_statistics_also_in_files(tmp_path: Path) -> None:

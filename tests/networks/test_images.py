@@ -50,13 +50,18 @@ def test_images_are_rearranged_as_bytes_with_the_same_features(monkeypatch: pyte
     assert torch.equal(features, cnn(preprocess_obs(images, BYTES)))
 
 
-def test_an_own_extractor_gets_images_as_they_are_stored() -> None:
+def test_own_extractors_and_hooks_get_images_as_they_are_stored() -> None:
     class Own(NatureCNN):
         def forward(self, observations: torch.Tensor) -> torch.Tensor:
             return observations.view(len(observations), -1)  # refuses channels last
 
     images = torch.randint(0, 256, (4, *BYTES.shape), dtype=torch.uint8)
     assert features_of(Own(BYTES, 8), images, BYTES).shape == (4, 3 * 40 * 44)
+    strides = []
+    hooked = NatureCNN(BYTES, 8)
+    hooked.register_forward_pre_hook(lambda _, inputs: strides.append(inputs[0].stride()))
+    features_of(hooked, images, BYTES)
+    assert strides == [images.stride()]
 
 
 @pytest.mark.parametrize("space", [FIRST, LAST, spaces.Box(-10.0, 10.0, (7, 36, 36), np.float32)])

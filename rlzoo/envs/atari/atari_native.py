@@ -14,8 +14,8 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from typing import Any, cast
 
@@ -196,8 +196,8 @@ class NativeAtariVecEnv(DummyVecEnv):
         if self._access_requested:
             return cast(np.ndarray, self._as_real_envs().reset())
         self._reset_seeds = [seed for seed, _ in self._take_seeds_and_options()]
-        with ThreadPoolExecutor(min(available_cores(), self.num_envs)) as threads:
-            firsts = list(threads.map(self._first_frame, range(self.num_envs), self._reset_seeds))
+        with ThreadPool(min(available_cores(), self.num_envs)) as threads:
+            firsts = threads.starmap(self._first_frame, enumerate(self._reset_seeds))
         for index, (obs, info) in enumerate(firsts):
             self._write_obs(index, obs)
             self._lives[index] = int(info["lives"][0])
