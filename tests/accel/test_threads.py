@@ -6,11 +6,12 @@ import math
 import os
 from collections.abc import Callable
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 
-from rlzoo import PPO, SAC
+from rlzoo import PPO, SAC, AtariWrapper, SubprocVecEnv, VecFrameStack, make_vec_env
 from rlzoo.accel import threads
 from rlzoo.accel.threads import IdleCores, ThreadTuner, cpu_quota, thread_limit
 
@@ -304,6 +305,30 @@ def test_wide_networks_are_timed_unless_pinned(two_threads, monkeypatch, num_thr
     model.num_threads = num_threads
     model.learn(13)
     assert model.threads.limit == limit and bool(model.threads.seconds) == (limit > 1)
+
+
+@pytest.mark.parametrize(("most_acting", "seen"), [(2, 2), (1, 1)])
+def test_acting_leaves_cores_to_environments(two_threads, most_acting, seen):
+    tuner = ThreadTuner(2, ("update", "act"), most_acting=most_acting)
+    tuner.threads = 2
+    torch.set_num_threads(1)
+    assert tuner.call("act", torch.get_num_threads) == seen
+    assert tuner.call("update", torch.get_num_threads) == 2
+
+
+def test_cores_are_left_to_games_and_worker_processes(two_threads, monkeypatch):
+    monkeypatch.setattr(threads, "available_cores", lambda: 8)
+    game = {"wrapper_class": AtariWrapper, "images": True}
+    for env, left in [
+        (make_vec_env("CartPole-v1", 3), 8),
+        (make_vec_env("PongNoFrameskip-v4", 3, **game), 5),
+        (VecFrameStack(make_vec_env("PongNoFrameskip-v4", 2, **game), 4), 6),
+        (SubprocVecEnv([lambda: gym.make("CartPole-v1")] * 3, n_workers=2), 6),
+    ]:
+        model = PPO("CnnPolicy" if env.observation_space.dtype == np.uint8 else "MlpPolicy", env)
+        with model.training_threads():
+            assert model.threads.most_acting == left
+        env.close()
 
 
 def test_compiled_steps_are_timed_too(two_threads, monkeypatch):

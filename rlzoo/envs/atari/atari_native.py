@@ -161,6 +161,7 @@ class NativeAtariVecEnv(DummyVecEnv):
         screen = (screen_size, screen_size, 1)
         space, actions = spaces.Box(0, 255, screen, np.uint8), spaces.Discrete(len(self.action_meanings))
         VecEnv.__init__(self, num_envs, space, actions, "rgb_array")
+        self.n_workers = num_envs
         self._makers = makers
         self._access_requested = False
         self.spec = spec
