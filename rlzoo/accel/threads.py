@@ -148,9 +148,9 @@ class ThreadTuner:
     :param set_threads: called with the number of threads
     :param idle_cores: how many cores were idle since it was called last; None: unknown
     :param by_onednn: let oneDNN compute the matrix products of `"update"`, timed or not; acting has few rows
-    :param most_acting: cores that threads and processes of environments leave; with more threads in use,
-        `"act"` is not a step. PyTorch's threads spin for some milliseconds after an operation, on cores that
-        these need: with two threads acting, PPO on Pong was 0.88 to 0.96 times as fast on two cores.
+    :param most_acting: with more threads in use, `"act"` is not a step. PyTorch's threads spin for some
+        milliseconds after an operation, on cores that threads and processes of environments need: PPO on eight
+        Pong games was 0.88 to 0.96 times as fast on two cores when two threads acted.
     """
 
     def __init__(
@@ -446,7 +446,8 @@ class Threaded:
         limit = min(before, thread_limit()) if is_tuned else 1
         by_onednn = ONEDNN and size >= LEAST_MULTIPLICATIONS and onednn_is_faster()
         env = model.get_env()
-        most_acting = available_cores() - (0 if env is None else env.unwrapped.n_workers)
+        n_workers = 0 if env is None else env.unwrapped.n_workers
+        most_acting = available_cores() - n_workers + 1  # this thread waits while the workers step
         now = self.threads
         if (now.limit, now.by_onednn, now.most_acting) != (limit, by_onednn, most_acting):
             phases = ("update", "act") if has_images(model) else ("update",)

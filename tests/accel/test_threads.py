@@ -320,10 +320,10 @@ def test_cores_are_left_to_games_and_worker_processes(two_threads, monkeypatch):
     monkeypatch.setattr(threads, "available_cores", lambda: 8)
     game = {"wrapper_class": AtariWrapper, "images": True}
     for env, left in [
-        (make_vec_env("CartPole-v1", 3), 8),
-        (make_vec_env("PongNoFrameskip-v4", 3, **game), 5),
-        (VecFrameStack(make_vec_env("PongNoFrameskip-v4", 2, **game), 4), 6),
-        (SubprocVecEnv([lambda: gym.make("CartPole-v1")] * 3, n_workers=2), 6),
+        (make_vec_env("CartPole-v1", 3), 9),
+        (make_vec_env("PongNoFrameskip-v4", 3, **game), 6),
+        (VecFrameStack(make_vec_env("PongNoFrameskip-v4", 2, **game), 4), 7),
+        (SubprocVecEnv([lambda: gym.make("CartPole-v1")] * 3, n_workers=2), 7),
     ]:
         model = PPO("CnnPolicy" if env.observation_space.dtype == np.uint8 else "MlpPolicy", env)
         with model.training_threads():
