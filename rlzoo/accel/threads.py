@@ -130,9 +130,9 @@ class IdleCores:
 class ThreadTuner:
     """The number of threads of the steps of a training, adapted to what the machine does meanwhile.
 
-    A step is a gradient step, or acting on images. Outside of steps the number of threads is what it was
-    before. Training begins with one thread. A trial of twice or half as many takes ten steps, or less when
-    they turn out slow, and is decided by their mean time without the slowest one:
+    A step is a gradient step, or acting on images where cores are left for it. Outside of steps the number
+    of threads is what it was before. Training begins with one thread. A trial of twice or half as many takes
+    ten steps, or less when they turn out slow, and is decided by their mean time without the slowest one:
 
     - More threads are tried when cores have been idle, from the first steps on. After they have lost, they
       are tried again after a second at the earliest; each loss in a row doubles that, up to a minute. Without
@@ -148,9 +148,10 @@ class ThreadTuner:
     :param set_threads: called with the number of threads
     :param idle_cores: how many cores were idle since it was called last; None: unknown
     :param by_onednn: let oneDNN compute the matrix products of `"update"`, timed or not; acting has few rows
-    :param most_acting: with more threads in use, `"act"` is not a step. PyTorch's threads spin for some
-        milliseconds after an operation, on cores that threads and processes of environments need: PPO on eight
-        Pong games was 0.88 to 0.96 times as fast on two cores when two threads acted.
+    :param most_acting: most threads that act; while there are more, one thread acts, which is not timed.
+        PyTorch's threads spin for some milliseconds after an operation, on cores that threads and processes
+        of environments need: when two threads acted, PPO on eight Pong games was 0.88 to 0.96 times as fast
+        on two cores.
     """
 
     def __init__(
@@ -184,6 +185,11 @@ class ThreadTuner:
     def is_active(self) -> bool:
         return self.limit > 1
 
+    @property
+    def present(self) -> int:
+        """Number of threads of the present step: the choice, or what is tried."""
+        return self.trial.threads if self.trial else self.threads
+
     def summary(self) -> str:
         """Return which numbers of threads were used, with their shares of the time in steps."""
         total = sum(self.seconds.values())
@@ -202,7 +208,7 @@ class ThreadTuner:
 
     def call(self, phase: str, function: Callable[..., T], *args: Any) -> T:
         """Call a function as a step, unless it holds steps itself."""
-        if phase not in self.phases or (phase == "act" and self.threads > self.most_acting):
+        if phase not in self.phases or (phase == "act" and self.present > self.most_acting):
             return function(*args)
         if self.by_onednn and phase == "update":
             with products_by_onednn():
@@ -244,7 +250,7 @@ class ThreadTuner:
     def _enter(self) -> int:
         """Set the number of threads of a step; return what it was before."""
         before = torch.get_num_threads()
-        self.set_threads(self.trial.threads if self.trial else self.threads)
+        self.set_threads(self.present)
         return before
 
     # ------------------------------------------------------------------ decisions
@@ -259,8 +265,7 @@ class ThreadTuner:
         if self.ignored:
             self.ignored = False
             return
-        threads = self.trial.threads if self.trial else self.threads
-        self.seconds[threads] = self.seconds.get(threads, 0.0) + seconds
+        self.seconds[self.present] = self.seconds.get(self.present, 0.0) + seconds
         if self.to_skip[phase]:
             self.to_skip[phase] -= 1
             return
@@ -445,12 +450,13 @@ class Threaded:
         is_tuned = ON and self.num_threads is None and before > 1 and size >= MANY_MULTIPLICATIONS
         limit = min(before, thread_limit()) if is_tuned else 1
         by_onednn = ONEDNN and size >= LEAST_MULTIPLICATIONS and onednn_is_faster()
-        env = model.get_env()
-        n_workers = 0 if env is None else env.unwrapped.n_workers
-        most_acting = available_cores() - n_workers + 1  # this thread waits while the workers step
-        now = self.threads
+        phases, most_acting = ["update"], math.inf
+        if limit > 1 and has_images(model):
+            phases, env = ["update", "act"], model.get_env()
+            n_workers = 0 if env is None else env.unwrapped.env_workers
+            most_acting = max(1, available_cores() - n_workers + 1)  # this thread waits while they step
+        now = self.threads  # whose measurements hold on unless one of these changes
         if (now.limit, now.by_onednn, now.most_acting) != (limit, by_onednn, most_acting):
-            phases = ("update", "act") if has_images(model) else ("update",)
             self.threads = ThreadTuner(limit, phases, by_onednn=by_onednn, most_acting=most_acting)
         if sets_threads:
             WorkerThreads()(self.num_threads or 1)

@@ -159,8 +159,8 @@ def features_of(
 ) -> Any:
     """Preprocess raw observations [B, ...] and run an extractor on them.
 
-    Vectors that are only flattened and joined are converted at once, without calling the modules; images are
-    rearranged before they are converted.
+    Vectors that are only flattened and joined are converted at once, without calling the modules; images of
+    a `NatureCNN` are rearranged before they are converted.
 
     :return: features, [B, features_dim]; what a custom extractor returns
     """
@@ -177,7 +177,7 @@ def features_of(
             if len({part.dtype for part in parts}) == 1:  # else each is rounded by itself
                 return torch.cat(parts, dim=1).float()
         if type(extractor) is NatureCNN and not extractor.channels_last:
-            obs = channels_innermost(obs)  # as bytes, which are a quarter of what they become
+            obs = channels_innermost(obs)  # bytes are a quarter of the floats they become
     return extractor(preprocess_obs(obs, observation_space, normalize_images))
 
 

@@ -6,14 +6,16 @@ import math
 import os
 from collections.abc import Callable
 
-import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from gymnasium.vector import AsyncVectorEnv
 
 from rlzoo import PPO, SAC, AtariWrapper, SubprocVecEnv, VecFrameStack, make_vec_env
 from rlzoo.accel import threads
-from rlzoo.accel.threads import IdleCores, ThreadTuner, cpu_quota, thread_limit
+from rlzoo.accel.threads import IdleCores, ThreadTuner, Trial, cpu_quota, thread_limit
+from rlzoo.envs.examples.toy import FakeImageEnv
+from rlzoo.envs.make_vec_env import as_vec_env
 
 
 class Machine:
@@ -310,24 +312,28 @@ def test_wide_networks_are_timed_unless_pinned(two_threads, monkeypatch, num_thr
 @pytest.mark.parametrize(("most_acting", "seen"), [(2, 2), (1, 1)])
 def test_acting_leaves_cores_to_environments(two_threads, most_acting, seen):
     tuner = ThreadTuner(2, ("update", "act"), most_acting=most_acting)
-    tuner.threads = 2
     torch.set_num_threads(1)
-    assert tuner.call("act", torch.get_num_threads) == seen
-    assert tuner.call("update", torch.get_num_threads) == 2
+    for tuner.threads, tuner.trial in [(2, None), (1, Trial("update", 2, 1.0))]:
+        assert tuner.call("act", torch.get_num_threads) == seen
+        assert tuner.call("update", torch.get_num_threads) == 2
 
 
 def test_cores_are_left_to_games_and_worker_processes(two_threads, monkeypatch):
     monkeypatch.setattr(threads, "available_cores", lambda: 8)
-    game = {"wrapper_class": AtariWrapper, "images": True}
-    for env, left in [
-        (make_vec_env("CartPole-v1", 3), 9),
-        (make_vec_env("PongNoFrameskip-v4", 3, **game), 6),
-        (VecFrameStack(make_vec_env("PongNoFrameskip-v4", 2, **game), 4), 7),
-        (SubprocVecEnv([lambda: gym.make("CartPole-v1")] * 3, n_workers=2), 7),
+    monkeypatch.setattr(threads, "thread_limit", lambda: 2)
+    pong = {"env_id": "PongNoFrameskip-v4", "wrapper_class": AtariWrapper, "images": True}
+    for env, most_acting in [
+        (make_vec_env(FakeImageEnv, 3), 9),  # stepped by the thread that acts
+        (make_vec_env(**pong, n_envs=3), 6),
+        (VecFrameStack(make_vec_env(**pong, n_envs=2), 4), 7),
+        (make_vec_env(**pong, n_envs=9), 1),
+        (SubprocVecEnv([FakeImageEnv] * 3, n_workers=2), 7),
+        (as_vec_env(AsyncVectorEnv([FakeImageEnv] * 3)), 6),
+        (make_vec_env("CartPole-v1", 3), math.inf),  # acting on vectors is never shared out
     ]:
         model = PPO("CnnPolicy" if env.observation_space.dtype == np.uint8 else "MlpPolicy", env)
         with model.training_threads():
-            assert model.threads.most_acting == left
+            assert model.threads.most_acting == most_acting
         env.close()
 
 

@@ -143,7 +143,9 @@ def test_each_environment_shows_the_first_frame_of_its_own_game() -> None:
 
 
 def test_a_thread_can_reset_when_the_main_thread_has_ended() -> None:
-    done = subprocess.run([sys.executable, "-c", OUTLIVING], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", OUTLIVING], capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.stdout.strip() == "(2, 84, 84, 1)", done.stderr
 
 

@@ -14,9 +14,10 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from multiprocessing.pool import ThreadPool
 from pathlib import Path
+from threading import main_thread
 from typing import Any, cast
 
 import cv2
@@ -161,7 +162,7 @@ class NativeAtariVecEnv(DummyVecEnv):
         screen = (screen_size, screen_size, 1)
         space, actions = spaces.Box(0, 255, screen, np.uint8), spaces.Discrete(len(self.action_meanings))
         VecEnv.__init__(self, num_envs, space, actions, "rgb_array")
-        self.n_workers = num_envs
+        self.env_workers = num_envs
         self._makers = makers
         self._access_requested = False
         self.spec = spec
@@ -197,9 +198,7 @@ class NativeAtariVecEnv(DummyVecEnv):
         if self._access_requested:
             return cast(np.ndarray, self._as_real_envs().reset())
         self._reset_seeds = [seed for seed, _ in self._take_seeds_and_options()]
-        with ThreadPool(min(available_cores(), self.num_envs)) as threads:
-            firsts = threads.starmap(self._first_frame, enumerate(self._reset_seeds))
-        for index, (obs, info) in enumerate(firsts):
+        for index, (obs, info) in enumerate(self._first_frames(self._reset_seeds)):
             self._write_obs(index, obs)
             self._lives[index] = int(info["lives"][0])
             self._returns[index] = 0.0
@@ -273,10 +272,18 @@ class NativeAtariVecEnv(DummyVecEnv):
             self._record(index, int(info["episode_frame_number"][0]))
         return lost or self._game_over[index]
 
-    def _first_frame(self, index: int, seed: int | None) -> tuple[np.ndarray, Info]:
-        """Start a game; with a seed, ale-py loads it anew, which takes 70 ms."""
-        first = self._engines[index].reset([0], [-1 if seed is None else seed % 2**31])
-        return self._with_noops(index, *first)
+    def _first_frames(self, seeds: Sequence[int | None]) -> list[tuple[np.ndarray, Info]]:
+        """Start all games, in parallel: with a seed, ale-py loads a game anew, which takes 70 ms."""
+
+        def start(index: int, seed: int | None) -> tuple[np.ndarray, Info]:
+            first = self._engines[index].reset([0], [-1 if seed is None else seed % 2**31])
+            return self._with_noops(index, *first)
+
+        games = range(self.num_envs)
+        if not main_thread().is_alive():  # then no thread can be started any more
+            return list(map(start, games, seeds))
+        with ThreadPoolExecutor(min(available_cores(), self.num_envs)) as threads:
+            return list(threads.map(start, games, seeds))
 
     def _with_noops(self, index: int, obs: np.ndarray, info: Info) -> tuple[np.ndarray, Info]:
         """Reset until a game starts with at least one NOOP, as with the wrappers; ale-py may draw 0."""

@@ -42,6 +42,7 @@ class GymVectorEnv(VecEnv):
             getattr(env, "render_mode", None),
         )
         self.env = env
+        self.env_workers = env.num_envs if isinstance(env.unwrapped, gym.vector.AsyncVectorEnv) else 0
         self._env_name = getattr(env.spec, "id", "?")
         self.metadata = dict(env.metadata)
         mode = self.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)

@@ -69,7 +69,7 @@ class SubprocVecEnv(VecEnv):
             raise UserError("a vector environment needs at least one environment")
         context = worker_context(start_method, preload="rlzoo.envs.vec_env.subproc")
         cores = available_cores()
-        self.n_workers = n_workers = min(n_workers or cores, len(env_fns))
+        self.env_workers = n_workers = min(n_workers or cores, len(env_fns))
         bounds = [len(env_fns) * worker // n_workers for worker in range(n_workers + 1)]
         self.ranges = [range(low, high) for low, high in pairwise(bounds)]
         self._env_name = getattr(env_fns[0], "env_name", "?")

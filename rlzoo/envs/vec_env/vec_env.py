@@ -136,7 +136,7 @@ class VecEnv(ABC):
     render_mode: str | None = None
     ranks: object = None  # several processes step parts of these environments, see rlzoo.distributed
     first_env: int = 0  # number of the first environment among those of all ranks
-    n_workers: int = 0  # threads and processes that step environments while the main one waits
+    env_workers: int = 0  # threads or processes that step environments while the calling thread waits
     on_device: ClassVar[bool] = False  # whether `step_arrays` takes and returns tensors of a device, too
     _steps_taken: int = -1  # of each environment since the first reset; -1: never reset
     _env_name = "?"
