@@ -102,12 +102,12 @@ class NatureCNN(BaseFeaturesExtractor):
     def forward(self, observations: Tensor) -> Tensor:
         if self.channels_last:
             observations = observations.permute(0, 3, 1, 2)
-        return self.linear(self.cnn(channels_innermost(observations)))  # type: ignore[no-any-return]
+        return self.linear(self.cnn(as_channels_last(observations)))  # type: ignore[no-any-return]
 
 
-def channels_innermost(images: Tensor) -> Tensor:
-    """Return the same images [B, C, H, W], on a CPU with their channels next to each other in memory: there
-    convolutions are 1.6 to 2 times as fast."""
+def as_channels_last(images: Tensor) -> Tensor:
+    """Return images [B, C, H, W], on a CPU in channels-last memory format: convolutions are 1.6 to 2 times as
+    fast with it."""
     return images.contiguous(memory_format=torch.channels_last) if images.device.type == "cpu" else images
 
 
@@ -160,7 +160,7 @@ def features_of(
     """Preprocess raw observations [B, ...] and run an extractor on them.
 
     Vectors that are only flattened and joined are converted at once, without calling the modules; images of
-    a `NatureCNN` are rearranged before they are converted.
+    a `NatureCNN` get their memory format before they are converted.
 
     :return: features, [B, features_dim]; what a custom extractor returns
     """
@@ -177,7 +177,7 @@ def features_of(
             if len({part.dtype for part in parts}) == 1:  # else each is rounded by itself
                 return torch.cat(parts, dim=1).float()
         if type(extractor) is NatureCNN and not extractor.channels_last:
-            obs = channels_innermost(obs)  # bytes are a quarter of the floats they become
+            obs = as_channels_last(obs)  # bytes are a quarter of the floats they become
     return extractor(preprocess_obs(obs, observation_space, normalize_images))
 
 

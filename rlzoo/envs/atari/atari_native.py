@@ -273,17 +273,17 @@ class NativeAtariVecEnv(DummyVecEnv):
         return lost or self._game_over[index]
 
     def _first_frames(self, seeds: Sequence[int | None]) -> list[tuple[np.ndarray, Info]]:
-        """Start all games, in parallel: with a seed, ale-py loads a game anew, which takes 70 ms."""
+        """Reset all emulators in parallel: with a seed, ale-py loads the ROM again, which takes 70 ms."""
 
-        def start(index: int, seed: int | None) -> tuple[np.ndarray, Info]:
+        def reset(index: int, seed: int | None) -> tuple[np.ndarray, Info]:
             first = self._engines[index].reset([0], [-1 if seed is None else seed % 2**31])
             return self._with_noops(index, *first)
 
         games = range(self.num_envs)
-        if not main_thread().is_alive():  # then no thread can be started any more
-            return list(map(start, games, seeds))
+        if not main_thread().is_alive():  # then an executor refuses to start threads
+            return list(map(reset, games, seeds))
         with ThreadPoolExecutor(min(available_cores(), self.num_envs)) as threads:
-            return list(threads.map(start, games, seeds))
+            return list(threads.map(reset, games, seeds))
 
     def _with_noops(self, index: int, obs: np.ndarray, info: Info) -> tuple[np.ndarray, Info]:
         """Reset until a game starts with at least one NOOP, as with the wrappers; ale-py may draw 0."""
