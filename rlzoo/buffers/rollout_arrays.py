@@ -108,7 +108,9 @@ class RolloutArrays(BaseBuffer):
 
     @full.setter
     def full(self, value: bool) -> None:
-        """Do nothing: it follows from `pos`, which an `add` of the user's counts."""
+        """Count all steps as written (True); False changes nothing, as `pos` counts what is written."""
+        if value:
+            self._pos = self.n_steps
 
     @property
     def pos(self) -> int:

@@ -108,6 +108,22 @@ def test_rewards_can_be_replaced_before_the_ring_is_full() -> None:
         buffer.rewards[:] = 4
 
 
+def test_full_can_be_set_by_a_script() -> None:
+    replay = ReplayBuffer(10, BOX, ACTIONS, n_envs=2)
+    zeros = np.zeros(2)
+    replay.add(np.ones((2, 3)), np.full((2, 3), 2), np.zeros((2, 2)), zeros, zeros, [{}, {}])
+    pos = replay.pos
+    replay.full = True
+    assert (replay.size(), replay.pos, replay.full) == (replay.buffer_size, pos, True)
+    assert {*replay.sample(200).observations[:, 0].tolist()} == {0.0, 1.0}  # never written, written
+    replay.full = False
+    assert (replay.size(), replay.sample(9).observations.unique().tolist()) == (pos, [1.0])
+
+    rollout = RolloutBuffer(3, BOX, ACTIONS, n_envs=2)
+    rollout.full = True
+    assert next(rollout.get()).observations.tolist() == [[0.0] * 3] * 6
+
+
 def test_samples_unpack_in_the_known_order() -> None:
     steps, buffer = Steps(), ReplayBuffer(20, BOX, ACTIONS, n_envs=2)
     steps.add_to(buffer, 9)

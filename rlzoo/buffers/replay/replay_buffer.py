@@ -122,6 +122,12 @@ class ReplayBuffer(ReplayArrays):
         """Whether the buffer is full: each further step overwrites the oldest one."""
         return self._size == self.buffer_size
 
+    @full.setter
+    def full(self, value: bool) -> None:
+        """Count all rows as stored, or only those before `pos`; what was never written is zero."""
+        self._size = self.buffer_size if value else self.pos
+        self._mirrors.clear()
+
     @property
     def oldest(self) -> int:
         """The slot of the oldest transition."""
