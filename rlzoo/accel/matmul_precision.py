@@ -25,9 +25,11 @@ import functools
 import platform
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,6 +37,9 @@ from torch._C import _is_tracing as is_tracing
 from torch._C._functorch import peek_interpreter_stack
 from torch.compiler import is_dynamo_compiling
 from torch.nn import functional as F
+
+from rlzoo.core.errors import UserError
+from rlzoo.core.runtime import precision_of_torch
 
 LEAST_WIDTH = 128
 """Inputs and outputs from which on a layer is wide."""
@@ -65,15 +70,22 @@ def set_matmul_precision(precision: str, device: torch.device) -> None:
 
 @contextmanager
 def precision_of_products(precision: str, device: torch.device) -> Iterator[None]:
-    """Set the precision of this process as `set_matmul_precision` does, and restore it at the end."""
+    """Set the precision of this process as `set_matmul_precision` does, and restore it at the end.
+
+    :raises UserError: a script has set it in PyTorch's newer way
+    """
     global gradients_in_bfloat16, values_in_bfloat16
-    before = gradients_in_bfloat16, values_in_bfloat16, torch.get_float32_matmul_precision()
+    before = gradients_in_bfloat16, values_in_bfloat16, precision_of_script()
+    if before[-1] is None:
+        raise UserError(
+            "matmul_precision cannot be set where fp32_precision of torch.backends is: remove one of them"
+        )
     try:
         set_matmul_precision(precision, device)
         yield
     finally:
         gradients_in_bfloat16, values_in_bfloat16, of_torch = before
-        if of_torch != torch.get_float32_matmul_precision():
+        if of_torch not in (None, precision_of_script()):
             torch.set_float32_matmul_precision(of_torch)
 
 
@@ -154,13 +166,21 @@ FLOAT32_ERROR = 1e-5
 """Of a product of 256 x 256 matrices, relative to its largest element; in bfloat16 it is some 1e-3."""
 
 
-def precision_of_torch() -> str | None:
-    """Return PyTorch's precision of float32 products; None if a script has set it in PyTorch's newer way, for
-    each library by itself."""
-    try:
-        return torch.get_float32_matmul_precision()
-    except RuntimeError:
-        return None
+def precision_of_script() -> str | None:
+    """Return `precision_of_torch` as it is outside of `products_by_onednn`."""
+    return "highest" if _onednn.n_inside else precision_of_torch()
+
+
+class _OneDNN:
+    """What `products_by_onednn` has changed, for all Python threads inside."""
+
+    n_inside = 0
+    before: tuple[str | None, ...] = ()
+
+
+_onednn, _lock = _OneDNN(), threading.RLock()  # a generator that is collected may leave inside of another
+_torch_backends: Any = torch.backends
+_BACKENDS = (_torch_backends.mkldnn, _torch_backends.cuda)
 
 
 @contextmanager
@@ -168,22 +188,66 @@ def products_by_onednn() -> Iterator[None]:
     """Let oneDNN compute all products of the process inside, unless a script has set another precision.
 
     PyTorch has no switch for the library. With its precision `medium`, products go to oneDNN, which may then
-    round their factors to bfloat16, but does not where `onednn_is_faster`.
+    round their factors to bfloat16, but does not where `onednn_is_faster`. Python threads may overlap: the
+    last one restores what the first one found.
     """
-    if precision_of_torch() != "highest":
-        yield
-        return
+    with _lock:
+        is_set = precision_of_script() == "highest"
+        if is_set:
+            _enter_onednn(1)
     try:
-        torch.set_float32_matmul_precision("medium")
         yield
     finally:
+        if is_set:
+            with _lock:
+                _leave_onednn(1)
+
+
+@contextmanager
+def products_as_outside() -> Iterator[None]:
+    """Leave all `products_by_onednn` inside: for code of others that takes its turn in the same thread."""
+    with _lock:
+        n = _leave_onednn(_onednn.n_inside)
+    try:
+        yield
+    finally:
+        with _lock:
+            _enter_onednn(n)
+
+
+def is_by_onednn() -> bool:
+    """Return whether this is inside of `products_by_onednn`."""
+    return _onednn.n_inside > 0
+
+
+def _enter_onednn(n: int) -> None:
+    if n and not _onednn.n_inside:
+        # of PyTorch since 2.9; "none", which is inherited, differs from what "highest" sets
+        _onednn.before = tuple(getattr(backend.matmul, "fp32_precision", None) for backend in _BACKENDS)
+        torch.set_float32_matmul_precision("medium")
+    _onednn.n_inside += n
+
+
+def _leave_onednn(n: int) -> int:
+    _onednn.n_inside -= n
+    if n and not _onednn.n_inside and precision_of_torch() == "medium":  # else code inside has set another
         torch.set_float32_matmul_precision("highest")
+        for backend, precision in zip(_BACKENDS, _onednn.before, strict=True):
+            if precision is not None:
+                backend.matmul.fp32_precision = precision
+    return n
+
+
+def onednn_is_faster() -> bool:
+    """Return whether oneDNN computes large float32 products on the CPU faster than PyTorch's other library,
+    as far as the family of the processor tells, and as exactly; False where a script has set another
+    precision."""
+    return precision_of_script() == "highest" and onednn_suits()
 
 
 @functools.cache
-def onednn_is_faster() -> bool:
-    """Return whether oneDNN computes large float32 products on the CPU faster than PyTorch's other library,
-    as far as the family of the processor tells, and as exactly."""
+def onednn_suits() -> bool:
+    """Return whether the processor and its oneDNN are of that kind."""
     if not (torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()):
         return False
     return amd_family(processor_description()) >= ZEN_5 and onednn_is_float32()
@@ -209,10 +273,7 @@ def amd_family(description: str) -> int:
 
 
 def onednn_is_float32() -> bool:
-    """Return whether oneDNN computes a product in float32 where it may round the factors; False where a
-    script has set another precision."""
-    if precision_of_torch() != "highest":
-        return False
+    """Return whether oneDNN computes a product in float32 where it may round the factors."""
     a = torch.arange(256 * 256, dtype=torch.float32, device="cpu").reshape(256, 256).sin()
     exact = a.double() @ a.double()
     with products_by_onednn():

@@ -9,30 +9,33 @@ see `ThreadTuner`.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import math
-import os
+import sys
+import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from gymnasium import spaces
 from torch import nn
 
-from rlzoo.accel.denormals import set_flush_denormal_in_worker_threads
 from rlzoo.accel.matmul_precision import LEAST_MULTIPLICATIONS, onednn_is_faster, products_by_onednn
 from rlzoo.accel.switch import enabled
+from rlzoo.core.cpu_cores import IdleCores, available_cores, thread_limit
+from rlzoo.core.errors import UserError
 from rlzoo.core.preprocessing import is_image_space
 
 T = TypeVar("T")
 
 ON = enabled("threads")
 ONEDNN = enabled("onednn")
+FLUSH_DENORMALS = enabled("flush_denormals")
 
 MANY_MULTIPLICATIONS = 256 * 256 * 256
 """Of a batch with the largest matrix of a network: what a second thread may make faster."""
@@ -47,83 +50,6 @@ LOOK = 1.0  # seconds between two looks for idle cores
 SHORTEST, LONGEST = 1.0, 64.0  # seconds until a count that lost is tried again; doubled each time
 
 
-# ---------------------------------------------------------------------- what the machine allows
-
-
-def available_cores() -> int:
-    """Return the number of cores this process may use: those it is bound to, or fewer by a cgroup's quota."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, math.floor(min(cores, cpu_quota())))
-
-
-def thread_limit() -> int:
-    """Return the most threads to train with: one for each core, or fewer by OMP_NUM_THREADS."""
-    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()  # the others are nested levels
-    return min(available_cores(), int(first)) if first.isdecimal() and int(first) else available_cores()
-
-
-def cpu_quota(membership: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs/cgroup")) -> float:
-    """Return the processor time per wall time that cgroups allow, the least of all levels; inf without one.
-
-    Inside a container the path may be that of the host, which is not mounted there: then the levels that are
-    missing are skipped, and the top of the mount is the container's own group.
-
-    :param membership: the groups of the process, one line `id:controllers:path` each
-    """
-    try:
-        groups = [line.split(":", 2) for line in membership.read_text().splitlines()]
-    except OSError:  # not Linux
-        return math.inf
-    quotas = [math.inf]
-    for _, controllers, path in (group for group in groups if len(group) == 3):
-        tops = {"": [mount, mount / "unified"]}.get(controllers, [mount / controllers, mount / "cpu"])
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        for top in tops:
-            group = top / path.strip().lstrip("/")
-            for level in (group, *group.parents):
-                if level.is_relative_to(top):
-                    quotas.append(_quota_of(level))
-    return min(quotas)
-
-
-def _quota_of(group: Path) -> float:
-    """Return the quota of one cgroup, version 2 or 1."""
-    for names in (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us")):
-        try:
-            quota, period = (word for name in names for word in (group / name).read_text().split())
-            if quota not in ("max", "-1"):
-                return float(quota) / float(period)
-        except (OSError, ValueError, ZeroDivisionError):
-            continue  # not of this version, or not readable
-    return math.inf
-
-
-class IdleCores:
-    """Meter of the free time of the cores that this process may use; reading it takes 0.1 ms.
-
-    Idle time is free. The time of niced processes is free for a process that is not niced itself: beside one
-    of nice 19 it gets 98% of a core.
-    """
-
-    def __init__(self, statistics: Path = Path("/proc/stat"), clock: Callable[[], float] = time.monotonic):
-        self.statistics, self.clock = statistics, clock
-        self.before: tuple[float, float] | None = None
-
-    def __call__(self) -> float | None:
-        """Return how many cores were free on average since the last call; None if that is not known."""
-        try:
-            rows = [line.split() for line in self.statistics.read_text().splitlines()]
-            own = {f"cpu{core}" for core in os.sched_getaffinity(0)}
-            free = (4, 5) if os.getpriority(os.PRIO_PROCESS, 0) > 0 else (2, 4, 5)  # niced, idle, iowait
-            ticks = sum(int(row[column]) for row in rows if row and row[0] in own for column in free)
-            now = (self.clock(), ticks / os.sysconf("SC_CLK_TCK"))
-        except (OSError, AttributeError, ValueError, IndexError):  # not Linux
-            return None
-        before, self.before = self.before, now
-        return None if before is None or now[0] <= before[0] else (now[1] - before[1]) / (now[0] - before[0])
-
-
 # ---------------------------------------------------------------------- what is fastest
 
 
@@ -131,7 +57,8 @@ class ThreadTuner:
     """The number of threads of the steps of a training, adapted to what the machine does meanwhile.
 
     A step is a gradient step, or acting on images where cores are left for it. Outside of steps the number
-    of threads is what it was before. Training begins with one thread. A trial of twice or half as many takes
+    of threads is `outside`, and outside of `learn` nothing is timed or changed. If a callback sets another
+    number, that holds from then on. Training begins with one thread. A trial of twice or half as many takes
     ten steps, or less when they turn out slow, and is decided by their mean time without the slowest one:
 
     - More threads are tried when cores have been idle, from the first steps on. After they have lost, they
@@ -152,6 +79,7 @@ class ThreadTuner:
         PyTorch's threads spin for some milliseconds after an operation, on cores that threads and processes
         of environments need: when two threads acted, PPO on eight Pong games was 0.88 to 0.96 times as fast
         on two cores.
+    :param get_threads: returns what `set_threads` has set
     """
 
     def __init__(
@@ -163,11 +91,14 @@ class ThreadTuner:
         idle_cores: Callable[[], float | None] | None = None,
         by_onednn: bool = False,
         most_acting: float = math.inf,
+        get_threads: Callable[[], int] = lambda: torch.get_num_threads(),
     ) -> None:
         self.limit, self.phases, self.clock, self.by_onednn = limit, frozenset(phases), clock, by_onednn
         self.most_acting = most_acting
-        self.set_threads = set_threads or WorkerThreads()
-        self.idle_cores = idle_cores or IdleCores()
+        self.set_threads, self.get_threads = set_threads or set_num_threads, get_threads
+        self.idle_cores = idle_cores or (IdleCores() if limit > 1 else lambda: None)
+        self.is_running = False  # inside of `learn`
+        self.outside = self.current = 1  # threads between steps, and now
         self.threads = 1  # the present choice
         self.seconds: dict[int, float] = {}  # spent in steps, by their number of threads
         self.n_timed = 0  # of steps inside of each other only the innermost are timed
@@ -183,7 +114,7 @@ class ThreadTuner:
 
     @property
     def is_active(self) -> bool:
-        return self.limit > 1
+        return self.limit > 1 and self.is_running
 
     @property
     def present(self) -> int:
@@ -195,35 +126,48 @@ class ThreadTuner:
         total = sum(self.seconds.values())
         used = {n: seconds / total for n, seconds in sorted(self.seconds.items()) if seconds > 0.001 * total}
         if len(used) < 2:
-            threads = next(iter(used), 1)
+            threads = next(iter(used), self.outside)
             return f"{threads} thread{'s' if threads > 1 else ''}"
         return ", ".join(f"{share:.0%} with {n} thread{'s' if n > 1 else ''}" for n, share in used.items())
+
+    def start(self, n: int) -> None:
+        """Begin a training with `n` threads."""
+        self.is_running, self.outside, self.current = True, n, n
+        if n != self.get_threads() or n > 1:
+            self.set_threads(n)
+
+    def stop(self) -> bool:
+        """End a training; return whether the number of threads is still what was set here."""
+        was_in_charge, self.is_running = self.is_in_charge, False
+        restore_float_modes()
+        return was_in_charge
 
     # ------------------------------------------------------------------ timing
 
     def timed(self, batches: Iterable[T]) -> Iterable[T]:
         """Yield batches; what is done with each is a step of the phase `"update"`."""
         steps = self._timed(batches) if self.is_active else batches
-        return _with_products_by_onednn(steps) if self.by_onednn else steps
+        return _with_products_by_onednn(steps) if self.by_onednn and self.is_running else steps
 
     def call(self, phase: str, function: Callable[..., T], *args: Any) -> T:
-        """Call a function as a step, unless it holds steps itself."""
+        """Call a function as a step, unless it holds steps itself; denormal numbers are zero in updates."""
         if phase not in self.phases or (phase == "act" and self.present > self.most_acting):
             return function(*args)
-        if self.by_onednn and phase == "update":
-            with products_by_onednn():
-                return self._call(phase, function, *args)
-        return self._call(phase, function, *args)
+        if phase == "act":
+            return self._call(phase, function, *args)
+        by_onednn = self.by_onednn and self.is_running
+        with denormals_as_zero(), products_by_onednn() if by_onednn else nullcontext():
+            return self._call(phase, function, *args)
 
     def _call(self, phase: str, function: Callable[..., T], *args: Any) -> T:
-        if not self.is_active:
+        if not (self.is_active and self.is_in_charge):
             return function(*args)
         before, n_timed, began = self._enter(), self.n_timed, self.clock()
         try:
             result = function(*args)
             seconds = self.clock() - began
         finally:
-            self.set_threads(before)
+            self._leave(before)
         if self.n_timed == n_timed:
             self.record(phase, seconds)
         return result
@@ -235,23 +179,37 @@ class ThreadTuner:
 
     def _timed(self, batches: Iterable[T]) -> Iterator[T]:
         for batch in batches:
+            if not self.is_in_charge:
+                yield batch
+                continue
             before, began = self._enter(), self.clock()
             try:
                 yield batch
                 seconds = self.clock() - began
             finally:
-                self.set_threads(before)
+                self._leave(before)
             self.record("update", seconds)
 
     def ignore_step(self) -> None:
         """Leave the present step out: it compiles, once for each number of threads."""
         self.ignored = True
 
+    @property
+    def is_in_charge(self) -> bool:
+        """Whether the present number of threads is what this tuner, or the beginning of `learn`, has set."""
+        return self.get_threads() == self.current
+
     def _enter(self) -> int:
         """Set the number of threads of a step; return what it was before."""
-        before = torch.get_num_threads()
-        self.set_threads(self.present)
+        before, self.current = self.current, self.present
+        self.set_threads(self.current)
         return before
+
+    def _leave(self, before: int) -> None:
+        """Set the number of threads after a step, unless the step has set one, or outlives its training."""
+        if self.is_running and self.is_in_charge:
+            self.current = before
+            self.set_threads(before)
 
     # ------------------------------------------------------------------ decisions
 
@@ -356,23 +314,6 @@ def _with_products_by_onednn(batches: Iterable[T]) -> Iterator[T]:
             yield batch
 
 
-class WorkerThreads:
-    """Setter of PyTorch's number of threads (0.4 microseconds) that starts missing worker threads.
-
-    OpenMP ends worker threads when fewer are asked for, except that one thread leaves them asleep.
-    """
-
-    def __init__(self) -> None:
-        self.started = 1
-
-    def __call__(self, n: int) -> None:
-        torch.set_num_threads(n)
-        if n > self.started:
-            set_flush_denormal_in_worker_threads()
-        if n > 1:
-            self.started = n
-
-
 def fewer(threads: int) -> int:
     """Return the next smaller number of threads: 1, 2, 4, ..."""
     return 1 << (threads - 1).bit_length() - 1
@@ -383,15 +324,92 @@ def mean_without_slowest(times: Collection[float]) -> float:
     return (sum(times) - max(times)) / (len(times) - 1) if len(times) > 1 else sum(times)
 
 
+# ---------------------------------------------------------------------- modes of threads
+
+
+@contextmanager
+def denormals_as_zero() -> Iterator[None]:
+    """Flush results below the smallest normal number (1.2e-38 in float32) to zero in the calling thread.
+
+    Behind a ReLU many gradients are exactly zero, and Adam's averages of them become denormal within a
+    thousand steps; after a million steps of PPO on Hopper-v5, a quarter of them are. Arithmetic with those
+    takes many times as long: a step of DQN's optimiser on a network of two layers of 256 took 1.1 ms instead
+    of 0.05 ms. Of no effect on processors without such a mode.
+    """
+    if not FLUSH_DENORMALS:
+        yield
+        return
+    was_on = sys.float_info.min / 2 == 0.0
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(was_on)
+
+
+class _Workers(threading.local):
+    """PyTorch's worker threads that belong to a Python thread."""
+
+    n_flushing = 1  # how many threads flush denormal numbers, with the calling one
+
+
+_workers = _Workers()
+ENVIRONMENT_BYTES = 128  # more than any `fenv_t` takes
+
+
+def set_num_threads(n: int) -> None:
+    """Set PyTorch's number of threads (0.4 microseconds); new worker threads flush denormal numbers.
+
+    `denormals_as_zero` reaches the thread that calls it, and half of the arithmetic is theirs: without this,
+    TD3 with two threads takes 1.08 times as long, and compiled 1.28 times. OpenMP ends worker threads when
+    fewer are asked for, except that one thread leaves them asleep.
+    """
+    torch.set_num_threads(n)
+    if n > _workers.n_flushing and FLUSH_DENORMALS:
+        with denormals_as_zero():
+            _share_float_modes(n)
+    if n > 1:
+        _workers.n_flushing = n
+
+
+def restore_float_modes() -> None:
+    """Let worker threads that `set_num_threads` has started treat denormals as the calling thread does."""
+    if _workers.n_flushing > 1 and FLUSH_DENORMALS:
+        _share_float_modes(_workers.n_flushing)
+    _workers.n_flushing = 1
+
+
+def _share_float_modes(n: int) -> None:
+    """Give worker threads the floating-point environment of the calling thread.
+
+    A new thread takes that of the one that starts it, and those that run already are given it in a parallel
+    region of OpenMP.
+    """
+    try:
+        library = ctypes.CDLL(None)
+        environment = ctypes.create_string_buffer(ENVIRONMENT_BYTES)
+        library.fegetenv(environment)
+        library.GOMP_parallel(library.fesetenv, environment, n, 0)
+    except (AttributeError, OSError):  # another OpenMP than GNU's or LLVM's: new threads only
+        torch.ones(n * 2**15).add_(1)  # 2**15 elements for each thread: fewer are not shared out
+
+
 # ---------------------------------------------------------------------- of a training
 
 
-def most_multiplications(model: Any) -> float:
-    """Return how many one product of a gradient step has, or more; inf with images."""
+def most_multiplications(model: Any, *, in_minibatches: bool = False) -> float:
+    """Return how many one product of an update has, or more; inf with images.
+
+    :param in_minibatches: where an algorithm learns from minibatches and from whole rollouts, as TRPO does,
+        consider the minibatches alone, which are more
+    """
     if has_images(model):
         return math.inf
-    batch_size = getattr(model.config, "batch_size", None) or 1
-    return batch_size * max((parameter.numel() for parameter in model.policy.parameters()), default=0)
+    rows = getattr(model.config, "batch_size", None)
+    if rows is None or not in_minibatches:
+        whole = getattr(model, "whole_rollouts", False)
+        rows = model.config.n_steps * model.n_envs if whole else rows or 1
+    return rows * max((parameter.numel() for parameter in model.policy.parameters()), default=0)
 
 
 def has_images(model: Any) -> bool:
@@ -405,7 +423,9 @@ class Threaded:
     """Model that sets PyTorch's number of threads while it trains, and may accelerate its gradient steps."""
 
     num_threads: int | None = None
-    """PyTorch's number of threads in `learn`; None: as many as are fastest at the time."""
+    """PyTorch's number of threads in `learn`; None: as many as are fastest at the time. Files lack it."""
+    most_threads: int | None = None
+    """The most threads where `num_threads` is None; None: `torch.get_num_threads()`."""
     threads: ThreadTuner = ThreadTuner()
     cuda_graphs: str = "auto"
     """Whether `learn` captures gradient steps as CUDA graphs: "on", "off", or "auto", where that is safe."""
@@ -436,34 +456,81 @@ class Threaded:
 
         It is `num_threads` where that is not None. Otherwise it is 1, and in the steps of wide networks what
         `threads` finds fastest, at most what it was before and `thread_limit`. There, and with half as many
-        multiplications, oneDNN computes matrix products where it is faster.
+        multiplications, oneDNN computes matrix products where it is faster. A number that a callback sets
+        holds from then on, also afterwards.
+
+        :raises UserError: `num_threads` is not a positive integer
         """
         model: Any = self
-        sets_threads = ON or self.num_threads is not None
-        if model.device.type != "cpu" or not (sets_threads or ONEDNN):
-            if self.threads.by_onednn:  # of a training on another device
-                self.threads = ThreadTuner()
-            yield
-            return
-        before = torch.get_num_threads()
-        size = most_multiplications(model)
-        is_tuned = ON and self.num_threads is None and before > 1 and size >= MANY_MULTIPLICATIONS
-        limit = min(before, thread_limit()) if is_tuned else 1
-        by_onednn = ONEDNN and size >= LEAST_MULTIPLICATIONS and onednn_is_faster()
-        phases, most_acting = ["update"], math.inf
+        fixed = checked_num_threads(self.num_threads)
+        with threads_outside() as before:
+            tuner = self.threads = self._tuner(before, fixed)
+            sets_threads = fixed is not None or (ON and model.device.type == "cpu")
+            tuner.start((fixed or 1) if sets_threads else before)
+            try:
+                yield
+            finally:
+                if tuner.stop():
+                    torch.set_num_threads(before)
+
+    def _tuner(self, before: int, fixed: int | None) -> ThreadTuner:
+        """Return what chooses the number of threads; that of the last training, unless something changed."""
+        model: Any = self
+        limit, by_onednn, phases, most_acting = 1, False, ["update"], math.inf
+        if model.device.type == "cpu":
+            is_tuned = ON and fixed is None and most_multiplications(model) >= MANY_MULTIPLICATIONS
+            limit = min(self.most_threads or before, thread_limit()) if is_tuned else 1
+            usual = most_multiplications(model, in_minibatches=True)
+            by_onednn = ONEDNN and usual >= LEAST_MULTIPLICATIONS and onednn_is_faster()
         if limit > 1 and has_images(model):
             phases, env = ["update", "act"], model.get_env()
             n_workers = 0 if env is None else env.unwrapped.env_workers
             most_acting = max(1, available_cores() - n_workers + 1)  # this thread waits while they step
-        now = self.threads  # whose measurements hold on unless one of these changes
-        if (now.limit, now.by_onednn, now.most_acting) != (limit, by_onednn, most_acting):
-            self.threads = ThreadTuner(limit, phases, by_onednn=by_onednn, most_acting=most_acting)
-        if sets_threads:
-            WorkerThreads()(self.num_threads or 1)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
+        last: ThreadTuner | None = vars(self).get("threads")
+        if last and (last.limit, last.by_onednn, last.most_acting) == (limit, by_onednn, most_acting):
+            return last
+        return ThreadTuner(limit, phases, by_onednn=by_onednn, most_acting=most_acting)
+
+
+_trainings: Counter[int] = Counter()  # by Python thread
+_trainings_lock = threading.Lock()
+_n_outside = 1
+
+
+@contextmanager
+def threads_outside() -> Iterator[int]:
+    """Yield the number of threads as a script has set it, also while another Python thread trains.
+
+    A new Python thread takes the number that was set last, which may be that of another training.
+    """
+    global _n_outside
+    me = threading.get_ident()
+    with _trainings_lock:
+        n = torch.get_num_threads()
+        if not _trainings:
+            _n_outside = n
+        elif me not in _trainings:
+            n = _n_outside
+        _trainings[me] += 1
+    try:
+        yield n
+    finally:
+        with _trainings_lock:
+            _trainings[me] -= 1
+            if not _trainings[me]:
+                del _trainings[me]
+
+
+def checked_num_threads(num_threads: object) -> int | None:
+    """Return a fixed number of threads; None for None and -1: it is not fixed.
+
+    :raises UserError: it is anything else but a positive integer
+    """
+    if num_threads is None or num_threads == -1:
+        return None
+    if isinstance(num_threads, bool) or not isinstance(num_threads, int) or num_threads < 1:
+        raise UserError(f"num_threads must be a positive integer or None, not {num_threads!r}")
+    return num_threads
 
 
 @contextmanager

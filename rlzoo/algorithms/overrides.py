@@ -93,7 +93,7 @@ class Overridable(Agent):
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out what belongs to a training, for copies and for other processes."""
-        of_training = ("_callback", "compiled_step", "gradient_step", "is_captured")
+        of_training = ("_callback", "compiled_step", "gradient_step", "is_captured", "threads")
         state = {name: value for name, value in vars(self).items() if name not in of_training}
         return {**state, "optimized_ids": ()} if self.has_replaced_networks() else state
 

@@ -195,7 +195,7 @@ def search(config: TuneConfig) -> StudyHandle:
 
     :raises RunFailed: all trials are done and none is complete
     """
-    from rlzoo.accel.threads import available_cores
+    from rlzoo.core.cpu_cores import available_cores
     from rlzoo.tuning.study.study import optimize
 
     if config.ray is None and config.n_jobs > available_cores():

@@ -111,7 +111,7 @@ class PlayConfig:
     env_kwargs: dict[str, object] = field(default_factory=dict)  # arguments of the environment
     gym_packages: tuple[str, ...] = ()  # modules to import first
     device: str = "auto"  # auto, cpu, cuda or cuda:N
-    num_threads: int = -1  # -1: chosen by the kind of network
+    num_threads: int = -1  # -1: one
     verbose: int = 1  # 0: only the result, 1: each episode
     progress: bool = False  # show a progress bar
 

@@ -224,3 +224,12 @@ def git_commit(checkout: Path = Path(rlzoo.__file__).parents[1]) -> str | None:
 
 def _hash(text: str) -> str | None:
     return text if re.fullmatch(r"[0-9a-f]{40,64}", text) else None
+
+
+def precision_of_torch() -> str | None:
+    """Return PyTorch's precision of float32 products; None if a script has set it in PyTorch's newer way, for
+    each library by itself."""
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:
+        return None

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -12,15 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, cast
 
-import torch
 from torch import nn
 
 from rlzoo.accel import matmul_precision
-from rlzoo.accel.threads import thread_limit
 from rlzoo.algorithms.base import Algorithm
 from rlzoo.callbacks.callbacks import BaseCallback
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
+from rlzoo.core.runtime import precision_of_torch
 from rlzoo.envs.action_masks import is_masking_supported
 from rlzoo.envs.vec_env.vec_env import VecEnv
 from rlzoo.experiment import tracking
@@ -142,7 +142,7 @@ def open_session(
         if has_buffer(model):
             prepare_replay(model, run, agent, resumed)
         model.num_threads = run.num_threads if run.num_threads > 0 else None
-        torch.set_num_threads(threads or model.num_threads or thread_limit())
+        model.most_threads = threads or sys.maxsize
         _set_acceleration(run, resolved, model, opened)
         model.set_logger(_open_logger(run, resolved, model, folder, resumed, opened))
         eval_env = None
@@ -168,7 +168,7 @@ def _set_acceleration(run: RunConfig, resolved: ResolvedConfig, model: Algorithm
 
         check_acceleration(model)
     precision = run.matmul_precision or resolved.matmul_precision
-    is_float32 = torch.get_float32_matmul_precision() == "highest"
+    is_float32 = precision_of_torch() in ("highest", None)  # None: a package has set it
     if precision != "highest" or not is_float32 or matmul_precision.gradients_in_bfloat16:
         opened.enter_context(matmul_precision.precision_of_products(precision, model.device))
 
@@ -176,7 +176,6 @@ def _set_acceleration(run: RunConfig, resolved: ResolvedConfig, model: Algorithm
 def _make_model(
     run: RunConfig, resolved: ResolvedConfig, venv: VecEnv, agent: Path | None, resumed: bool
 ) -> Algorithm:
-    torch.set_num_threads(1)
     model: Algorithm
     if agent is None:
         model = build_model(resolved, venv, run.seed, run.device, run.verbose)

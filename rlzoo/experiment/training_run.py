@@ -152,8 +152,8 @@ def learn(session: TrainingSession, stop: StopSignals) -> TrainResult:
     if run.verbose > 0:
         speed = (model.num_timesteps - first_step) / max(time.time() - began, 1e-9)
         word = "Interrupted" if stop.received else "Done"
-        threads = model.threads.summary() if model.num_threads is None else f"{model.num_threads} threads"
-        print(f"{word} after {model.num_timesteps:,} steps ({speed:,.0f} steps/s, {threads}); {kept}")
+        used = f"{speed:,.0f} steps/s, {model.threads.summary()}"
+        print(f"{word} after {model.num_timesteps:,} steps ({used}); {kept}")
         if stop.received:
             print(f"continue with: rlzoo train --resume {shlex.quote(str(session.folder))}")
     return TrainResult.of(session, stop.received is not None)

@@ -9,8 +9,8 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from rlzoo.accel.denormals import denormals_as_zero
 from rlzoo.accel.fast_mlp import FORWARD, has_hooks
+from rlzoo.accel.threads import denormals_as_zero
 from rlzoo.algorithms.off_policy.actor_critic import ActorCriticAlgorithm
 from rlzoo.algorithms.off_policy.dqn import DQN
 from rlzoo.algorithms.off_policy.off_policy_algorithm import OffPolicyAlgorithm

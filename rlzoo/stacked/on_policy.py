@@ -9,6 +9,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
+from rlzoo.accel.threads import denormals_as_zero
 from rlzoo.algorithms.on_policy.a2c import A2C, a2c_loss
 from rlzoo.algorithms.on_policy.on_policy_algorithm import OnPolicyAlgorithm
 from rlzoo.algorithms.on_policy.ppo import PPO, ppo_loss
@@ -112,6 +113,7 @@ class OnPolicyStack:
         self.policy.leaves = [leaf.requires_grad_() for leaf in leaves]
         return stack_batches([a.batch for a in asked])
 
+    @denormals_as_zero()
     def a2c_steps(self, requests: Sequence[object]) -> Sequence[object]:
         """Take a gradient step of each training; return its metrics, and the log-probabilities [B]."""
         asked = cast("Sequence[StepRequest]", requests)
@@ -128,6 +130,7 @@ class OnPolicyStack:
             for k, row in enumerate(log_probs.detach().unbind(0))
         ]
 
+    @denormals_as_zero()
     def ppo_steps(self, requests: Sequence[object]) -> Sequence[object]:
         """Take a gradient step of each training; return its metrics, and whether `target_kl` stops it."""
         asked = cast("Sequence[StepRequest]", requests)

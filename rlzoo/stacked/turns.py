@@ -14,13 +14,13 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
 from greenlet import greenlet
 
-from rlzoo.accel.matmul_precision import precision_of_torch
+from rlzoo.accel.matmul_precision import is_by_onednn, products_as_outside, products_by_onednn
 from rlzoo.stacked.random_streams import RandomStreams
 
 STEP, ACT = 0, 1
@@ -39,39 +39,35 @@ class Request:
     :param urgency: (steps of the training so far, kind); the lowest is computed first, so that the others
         wait for their like
     :param about: what the result is computed from
-    :param precision: PyTorch's for products, as the training that waits has set it
+    :param by_onednn: whether oneDNN computes products for the training that waits
     """
 
     compute: Compute
     key: Hashable
     urgency: tuple[int, int]
     about: object
-    precision: str | None
+    by_onednn: bool
     result: object = None
     error: BaseException | None = None
     is_done: bool = False
 
 
 @contextmanager
-def modes_of_thread(precision: str | None) -> Iterator[None]:
+def modes_of_thread(by_onednn: bool = False) -> Iterator[None]:
     """Set PyTorch's modes of the thread to the usual ones, and put those of this training back at the end.
 
-    :param precision: of products; None: a script has set it in PyTorch's newer way, and it stays
+    :param by_onednn: let oneDNN compute products
     """
-    flushes, before = sys.float_info.min / 2 == 0.0, precision_of_torch()
+    flushes = sys.float_info.min / 2 == 0.0
     try:
-        _set_precision(precision)
-        with torch.inference_mode(False), torch.enable_grad():
+        if flushes:
+            torch.set_flush_denormal(False)
+        library = products_by_onednn() if by_onednn else nullcontext()
+        with products_as_outside(), library, torch.inference_mode(False), torch.enable_grad():
             yield
     finally:
-        _set_precision(before)
         if flushes != (sys.float_info.min / 2 == 0.0):
             torch.set_flush_denormal(flushes)
-
-
-def _set_precision(precision: str | None) -> None:
-    if precision is not None and precision != precision_of_torch():
-        torch.set_float32_matmul_precision(precision)
 
 
 class Seat:
@@ -97,7 +93,7 @@ class Seat:
 
     def take(self) -> None:
         """Take the turn; return when it is the caller's again."""
-        with modes_of_thread(self.turns.precision):
+        with modes_of_thread():
             self.stack.switch()
 
     def body(self) -> None:
@@ -116,7 +112,7 @@ class Seat:
         :raises KeyboardInterrupt: the trainings are to end
         """
         self.check_stopped()
-        request = self.request = Request(compute, key, urgency, about, precision_of_torch())
+        request = self.request = Request(compute, key, urgency, about, is_by_onednn())
         while not request.is_done:
             self.turns.compute_if_all_wait()
             if not request.is_done:
@@ -142,7 +138,6 @@ class Turns:
 
     def __init__(self, trainings: Sequence[Callable[[Seat], None]]) -> None:
         self.seats = [Seat(self, training) for training in trainings]
-        self.precision = precision_of_torch()
         self.is_stopping = False
         self.n_together = self.n_alone = 0  # requests that were computed at once with others, and alone
         self._all_ended = threading.Semaphore(0)
@@ -199,7 +194,7 @@ class Turns:
         first = min(requests, key=lambda request: request.urgency)
         alike = [request for request in requests if request.key == first.key]
         try:
-            with modes_of_thread(first.precision):
+            with modes_of_thread(first.by_onednn):
                 results = first.compute([request.about for request in alike])
         except Exception as error:
             for request in alike:

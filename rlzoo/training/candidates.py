@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from rlzoo.accel.threads import available_cores
+from rlzoo.core.cpu_cores import available_cores
 from rlzoo.core.errors import EnvironmentFailed, UserError
 from rlzoo.core.observations import Info
 from rlzoo.core.running_statistics import RunningMeanStd

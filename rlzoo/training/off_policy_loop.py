@@ -13,8 +13,8 @@ from typing import cast
 import numpy as np
 import torch
 
-from rlzoo.accel.denormals import denormals_as_zero
 from rlzoo.accel.fast_mlp import acting_mode
+from rlzoo.accel.threads import denormals_as_zero
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
 from rlzoo.buffers.rollout_buffer import map_obs
 from rlzoo.callbacks.base_callback import BaseCallback, LoopLocals
@@ -196,8 +196,7 @@ def train_as_overridden(algorithm: OffPolicyLearner, steps: int) -> None:
     algorithm.prepare_train()
     train = partial(algorithm.train, gradient_steps=steps, batch_size=algorithm.config.batch_size)
     if steps:
-        with denormals_as_zero():
-            algorithm.threads.call("update", train)
+        algorithm.threads.call("update", train)
 
 
 def take_gradient_steps(algorithm: OffPolicyLearner, steps: int, batch_size: int) -> list[Metrics]:

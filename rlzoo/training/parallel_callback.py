@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from rlzoo.accel.denormals import denormals_as_zero
+from rlzoo.accel.threads import denormals_as_zero
 from rlzoo.callbacks.base_callback import BaseCallback, check_frequency
 from rlzoo.core.errors import UserError
 from rlzoo.training.off_policy_loop import can_learn

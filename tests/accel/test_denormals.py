@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from rlzoo.accel.denormals import denormals_as_zero
+from rlzoo.accel.threads import denormals_as_zero
 
 SMALLEST = torch.tensor(torch.finfo(torch.float32).tiny)
 
@@ -42,10 +42,12 @@ def test_an_error_inside_switches_back():
 
 SHARED_OUT = """
 import torch
-from rlzoo.accel.denormals import denormals_as_zero, set_flush_denormal_in_worker_threads
+from rlzoo.accel.threads import denormals_as_zero, restore_float_modes, set_num_threads
 torch.ones(2**20).add_(1)
 if {start}:
-    set_flush_denormal_in_worker_threads()
+    set_num_threads(2)
+if {stop}:
+    restore_float_modes()
 tiny = torch.full((2**22,), torch.finfo(torch.float32).tiny)
 with denormals_as_zero():
     halves = tiny / 2
@@ -53,14 +55,14 @@ print(float((halves == 0).float().mean()))
 """
 
 
-@pytest.mark.parametrize("start", [True, False])
-def test_worker_threads_that_run_already_flush_when_asked(start):
+@pytest.mark.parametrize(("start", "stop"), [(True, False), (False, False), (True, True)])
+def test_worker_threads_that_run_already_flush_in_trainings(start, stop):
     done = subprocess.run(
-        [sys.executable, "-c", SHARED_OUT.format(start=start)],
+        [sys.executable, "-c", SHARED_OUT.format(start=start, stop=stop)],
         env={**os.environ, "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"},
         capture_output=True,
         text=True,
         check=True,
     )
     zeros = float(done.stdout)
-    assert zeros == 1 if start else 0 < zeros < 1
+    assert zeros == 1 if start and not stop else 0 < zeros < 1

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -103,6 +106,26 @@ def test_the_precision_holds_until_the_training_is_closed(
     with open_session(run, resolve_config("ppo", values)):
         assert rounds() == expected
     assert rounds() == (False, False)
+
+
+def test_precision_of_the_newer_kind_needs_no_flag(tmp_path: Path) -> None:
+    if not hasattr(torch.backends, "fp32_precision"):
+        pytest.skip("an older PyTorch")
+    program = """
+import torch
+from rlzoo.config.run import RunConfig
+from rlzoo.experiment.training_run import train
+torch.backends.fp32_precision = "tf32"
+for flag in (None, "high"):
+    train(RunConfig(algo="ppo", env_id="CartPole-v1", n_timesteps=8, eval_freq=-1, matmul_precision=flag,
+                    log_folder="logs", hyperparams={"n_steps": 8, "n_envs": 1, "batch_size": 8}))
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "Done after 8 steps" in done.stdout
+    assert (
+        "UserError: matmul_precision cannot be set where fp32_precision of torch.backends is" in done.stderr
+    )
 
 
 def wide_network() -> tuple[nn.Sequential, Tensor]:

@@ -12,7 +12,13 @@ import torch
 
 import rlzoo
 from rlzoo.accel import matmul_precision, threads
-from rlzoo.accel.matmul_precision import amd_family, onednn_is_faster, products_by_onednn
+from rlzoo.accel.matmul_precision import (
+    amd_family,
+    onednn_is_faster,
+    onednn_suits,
+    products_as_outside,
+    products_by_onednn,
+)
 from rlzoo.accel.threads import ThreadTuner
 
 ZEN_5 = "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 26\nmodel\t\t: 2\n"
@@ -25,9 +31,9 @@ precision = torch.get_float32_matmul_precision
 
 @pytest.fixture(autouse=True)
 def without_cache() -> Iterator[None]:
-    onednn_is_faster.cache_clear()
+    onednn_suits.cache_clear()
     yield
-    onednn_is_faster.cache_clear()
+    onednn_suits.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -69,6 +75,8 @@ def test_library_that_rounds_is_not_used(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_library_is_changed_for_steps_alone() -> None:
     tuner = ThreadTuner(1, ("update", "act"), by_onednn=True)
+    assert tuner.call("update", precision) == "highest"  # outside of `learn`
+    tuner.start(torch.get_num_threads())
     assert tuner.call("update", precision) == "medium" and tuner.call("act", precision) == "highest"
     assert tuner.stepping("update", precision)() == "medium"
     for _ in tuner.timed([1, 2]):
@@ -87,6 +95,73 @@ def test_precision_of_the_user_stays() -> None:
         assert precision() == "high"
     finally:
         torch.set_float32_matmul_precision("highest")
+
+
+def test_precision_that_a_step_sets_stays() -> None:
+    try:
+        with products_by_onednn():
+            torch.set_float32_matmul_precision("high")
+        assert precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
+def test_inherited_precision_is_inherited_afterwards() -> None:
+    if not hasattr(torch.backends.mkldnn, "matmul"):
+        pytest.skip("an older PyTorch")
+    program = """
+import torch
+from rlzoo.accel.matmul_precision import products_by_onednn
+with products_by_onednn():
+    pass
+torch.backends.fp32_precision = "tf32"
+print(torch.backends.cuda.matmul.fp32_precision)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["tf32"], done.stderr
+
+
+def test_last_of_overlapping_steps_restores_the_library() -> None:
+    first, second = products_by_onednn(), products_by_onednn()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert precision() == "medium"
+    with products_as_outside():  # another training takes its turn
+        assert precision() == "highest"
+        with products_by_onednn():
+            assert precision() == "medium"
+        assert precision() == "highest"
+    assert precision() == "medium"
+    assert matmul_precision.precision_of_script() == "highest"
+    second.__exit__(None, None, None)
+    assert precision() == "highest"
+
+
+def test_failed_training_leaves_no_mode_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "onednn_is_faster", lambda: True)
+
+    def broken(*args: Any, **kwargs: Any) -> Any:
+        assert precision() == "medium"
+        raise KeyboardInterrupt
+
+    wide = {"policy_kwargs": {"net_arch": [256, 256]}, "batch_size": 256}
+    model = rlzoo.PPO("MlpPolicy", "Pendulum-v1", n_steps=256, device="cpu", **wide)
+    monkeypatch.setattr(model, "gradient_step", broken)
+    with pytest.raises(KeyboardInterrupt):
+        model.learn(256)
+    assert precision() == "highest"  # while the traceback is there
+
+
+def test_answer_does_not_depend_on_an_earlier_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matmul_precision, "processor_description", lambda: ZEN_5)
+    monkeypatch.setattr(matmul_precision, "onednn_is_float32", lambda: True)
+    torch.set_float32_matmul_precision("high")
+    try:
+        assert not onednn_is_faster()
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert onednn_is_faster() == (torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available())
 
 
 def test_precision_of_the_newer_kind_stays() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
+import pickle
+import sys
+import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -11,9 +13,10 @@ import pytest
 import torch
 from gymnasium.vector import AsyncVectorEnv
 
-from rlzoo import PPO, SAC, AtariWrapper, SubprocVecEnv, VecFrameStack, make_vec_env
+from rlzoo import A2C, DQN, PPO, SAC, TRPO, AtariWrapper, SubprocVecEnv, VecFrameStack, make_vec_env
 from rlzoo.accel import threads
-from rlzoo.accel.threads import IdleCores, ThreadTuner, Trial, cpu_quota, thread_limit
+from rlzoo.accel.threads import ThreadTuner, Trial
+from rlzoo.core.errors import UserError
 from rlzoo.envs.examples.toy import FakeImageEnv
 from rlzoo.envs.make_vec_env import as_vec_env
 
@@ -23,7 +26,9 @@ class Machine:
 
     def __init__(self, seconds: Callable[[int, float], float], limit: int = 2, idle: float | None = 1.0):
         self.now, self.seconds, self.idle, self.used = 100.0, seconds, idle, 1
-        self.tuner = ThreadTuner(limit, ("update",), lambda: self.now, self.use, lambda: self.idle)
+        clock = (lambda: self.now, self.use, lambda: self.idle)
+        self.tuner = ThreadTuner(limit, ("update",), *clock, get_threads=lambda: self.used)
+        self.tuner.start(1)
         self.start, self.wasted, self.steps = self.now, 0.0, 0
         self.limit = limit
 
@@ -179,13 +184,34 @@ def test_steps_inside_of_steps_are_timed_alone():
     assert sum(machine.tuner.seconds.values()) == pytest.approx(machine.now - machine.start)
 
 
-def test_the_count_outside_of_steps_stays(monkeypatch):
-    asked = []
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 5)
-    tuner = ThreadTuner(2, set_threads=asked.append)
+def test_the_count_outside_of_steps_stays():
+    asked = [1]
+    tuner = ThreadTuner(2, set_threads=asked.append, get_threads=lambda: asked[-1])
+    tuner.start(5)
     for _ in tuner.timed([1]):
-        assert asked == [1]
-    assert asked == [1, 5]
+        assert asked == [1, 5, 1]
+    assert asked == [1, 5, 1, 5]
+
+
+def test_nothing_is_timed_outside_of_learn():
+    machine = Machine(free)
+    machine.run(1.0)
+    assert machine.tuner.stop() and machine.used == 1
+    steps = machine.tuner.n_timed
+    machine.step()
+    assert (machine.used, machine.tuner.n_timed) == (1, steps)
+
+
+def test_a_count_that_somebody_else_sets_holds():
+    machine = Machine(free, limit=4)
+    machine.run(10.0)
+    assert machine.tuner.threads > 1
+    machine.used = 3  # in a callback
+    machine.tuner.call("update", lambda: None)
+    assert machine.used == 3
+    for _ in machine.tuner.timed([1]):
+        assert machine.used == 3
+    assert not machine.tuner.stop()
 
 
 def test_summary_tells_the_counts():
@@ -193,92 +219,6 @@ def test_summary_tells_the_counts():
     assert tuner.summary() == "1 thread"
     tuner.seconds = {1: 1.0, 2: 3.0}
     assert tuner.summary() == "25% with 1 thread, 75% with 2 threads"
-
-
-# ---------------------------------------------------------------------- what the machine allows
-
-
-@pytest.fixture
-def cgroups(tmp_path):
-    """Write the membership of the process and files of its groups."""
-
-    def write(membership: str, **files: str) -> float:
-        (tmp_path / "cgroup").write_text(membership)
-        for name, text in files.items():
-            path = tmp_path / "fs" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        return cpu_quota(tmp_path / "cgroup", tmp_path / "fs")
-
-    return write
-
-
-@pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        ({}, math.inf),
-        ({"a/b/cpu.max": "max 100000\n"}, math.inf),
-        ({"a/b/cpu.max": "150000 100000\n"}, 1.5),
-        ({"a/b/cpu.max": "400000 100000\n", "a/cpu.max": "100000 50000\n"}, 2.0),
-        ({"cpu.max": "300000 100000\n"}, 3.0),  # of a container
-        ({"unified/a/cpu.max": "300000 100000\n"}, 3.0),
-        ({"a/b/cpu.max": "nonsense\n"}, math.inf),
-    ],
-)
-def test_quota_is_the_least_of_all_levels(cgroups, files, expected):
-    assert cgroups("0::/a/b\n", **files) == expected
-
-
-@pytest.mark.parametrize("controllers", ["cpu,cpuacct", "cpu"])
-def test_quota_of_version_1_is_read(cgroups, controllers):
-    folder = f"{controllers}/docker/x"
-    files = {f"{folder}/cpu.cfs_quota_us": "-1\n", f"{folder}/cpu.cfs_period_us": "100000\n"}
-    membership = f"5:memory:/other\n3:{controllers}:/docker/x\n0::/\n"
-    assert cgroups(membership, **files) == math.inf
-    files[f"{controllers}/cpu.cfs_quota_us"] = "250000\n"
-    files[f"{controllers}/cpu.cfs_period_us"] = "100000\n"
-    assert cgroups(membership, **files) == 2.5
-
-
-def test_quota_without_cgroups_is_none(tmp_path):
-    assert cpu_quota(tmp_path / "none") == math.inf
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"), [("1", 1), ("2", 2), ("9", 3), ("2,1", 2), ("", 3), ("0", 3), ("many", 3)]
-)
-def test_omp_num_threads_is_an_upper_bound(monkeypatch, value, expected):
-    monkeypatch.setattr(threads, "cpu_quota", lambda: 3.7)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8), raising=False)
-    monkeypatch.setenv("OMP_NUM_THREADS", value)
-    assert thread_limit() == expected
-
-
-def test_idle_cores_are_those_it_may_use(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
-    file, now, ticks = tmp_path / "stat", [0.0], os.sysconf("SC_CLK_TCK")
-    meter = IdleCores(file, lambda: now[0])
-    assert meter() is None
-    file.write_text("cpu 0 0 0 9 9\ncpu0 0 0 0 0 0\ncpu1 0 0 0 0 0\ncpu2 0 0 0 0 0\n")
-    assert meter() is None
-    now[0] = 2.0
-    file.write_text(
-        f"cpu 0 0 0 9 9\ncpu0 0 0 0 {ticks} 0\ncpu1 0 0 0 {ticks} {ticks}\ncpu2 0 0 0 {9 * ticks} 0\n"
-    )
-    assert meter() == pytest.approx(1.5)
-
-
-@pytest.mark.parametrize(("niceness", "expected"), [(0, 0.75), (-5, 0.75), (10, 0.25)])
-def test_niced_processes_leave_cores_free(tmp_path, monkeypatch, niceness, expected):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0}, raising=False)
-    monkeypatch.setattr(os, "getpriority", lambda *_: niceness)
-    file, now, ticks = tmp_path / "stat", [0.0], os.sysconf("SC_CLK_TCK")
-    meter = IdleCores(file, lambda: now[0])
-    file.write_text("cpu0 0 0 0 0 0\n")
-    meter()
-    now[0] = 4.0
-    file.write_text(f"cpu0 {ticks} {2 * ticks} 0 {ticks} 0\n")
-    assert meter() == pytest.approx(expected)
 
 
 # ---------------------------------------------------------------------- of a training
@@ -300,6 +240,81 @@ def test_training_restores_the_count(two_threads):
     assert torch.get_num_threads() == 2 and set(seen[:8]) == {1} and set(seen[8:]) == {2}
 
 
+@pytest.mark.parametrize("num_threads", [0, -2, 2.5, "2", True])
+def test_a_number_of_threads_that_is_none_is_refused(num_threads):
+    model = PPO("MlpPolicy", "CartPole-v1", n_steps=8, batch_size=8)
+    model.num_threads = num_threads
+    with pytest.raises(
+        UserError, match=f"num_threads must be a positive integer or None, not {num_threads!r}"
+    ):
+        model.learn(8)
+
+
+def test_a_count_that_a_callback_sets_stays(two_threads):
+    seen = []
+
+    def callback(*_):
+        torch.set_num_threads(3)
+        seen.append(torch.get_num_threads())
+
+    PPO("MlpPolicy", "CartPole-v1", n_steps=8, batch_size=8, n_epochs=1).learn(16, callback)
+    assert set(seen) == {3} and torch.get_num_threads() == 3
+
+
+def test_trainings_in_python_threads_may_overlap(two_threads):
+    begins, ends = [threading.Event() for _ in range(2)], [threading.Event() for _ in range(2)]
+    counts = {}
+
+    def train(k):
+        def callback(*_):
+            begins[k].set()
+            return not ends[k].wait(60)
+
+        PPO("MlpPolicy", "CartPole-v1", n_steps=8, batch_size=8).learn(64, callback)
+        counts[k] = torch.get_num_threads()
+
+    workers = [threading.Thread(target=train, args=(k,)) for k in range(2)]
+    for worker, begin in zip(workers, begins, strict=True):  # the first ends first
+        worker.start()
+        assert begin.wait(60)
+    for worker, end in zip(workers, ends, strict=True):
+        end.set()
+        worker.join()
+    assert counts == {0: 2, 1: 2} and torch.get_num_threads() == 2
+
+
+def test_a_copy_measures_for_itself(two_threads, monkeypatch):
+    monkeypatch.setattr(threads, "thread_limit", lambda: 2)
+    model = SAC("MlpPolicy", "Pendulum-v1", learning_starts=10).learn(13)
+    assert model.threads.seconds and not pickle.loads(pickle.dumps(model)).threads.seconds
+
+
+@pytest.mark.parametrize("cls", [A2C, TRPO, PPO])
+def test_rows_of_the_largest_product_are_counted(cls):
+    model = cls("MlpPolicy", "Pendulum-v1", n_steps=512, policy_kwargs={"net_arch": [32, 32]})
+    assert threads.most_multiplications(model) == 32 * 32 * (64 if cls is PPO else 512)
+    rows = {A2C: 512, TRPO: 128, PPO: 64}[cls]
+    assert threads.most_multiplications(model, in_minibatches=True) == 32 * 32 * rows
+
+
+def test_updates_of_all_loops_flush_denormal_numbers():
+    if not torch.set_flush_denormal(False):
+        pytest.skip("this processor cannot flush denormal numbers")
+    for cls, options in ((PPO, {"n_steps": 8, "batch_size": 8}), (DQN, {"learning_starts": 4})):
+        model, found = cls("MlpPolicy", "CartPole-v1", device="cpu", **options), []
+        model.gradient_step = noting_denormals(model.gradient_step, found)
+        model.learn(16, callback=noting_denormals(lambda *_: True, found))
+        assert {*found[:4]} == {False} and True in found and sys.float_info.min / 2 > 0
+
+
+def noting_denormals(function, found):
+    def noted(*args, **kwargs):
+        found.append(sys.float_info.min / 2 == 0)
+        return function(*args, **kwargs)
+
+    return noted
+
+
 @pytest.mark.parametrize(("num_threads", "limit"), [(None, 2), (1, 1), (2, 1)])
 def test_wide_networks_are_timed_unless_pinned(two_threads, monkeypatch, num_threads, limit):
     monkeypatch.setattr(threads, "thread_limit", lambda: 4)
@@ -312,7 +327,7 @@ def test_wide_networks_are_timed_unless_pinned(two_threads, monkeypatch, num_thr
 @pytest.mark.parametrize(("most_acting", "seen"), [(2, 2), (1, 1)])
 def test_acting_leaves_cores_to_environments(two_threads, most_acting, seen):
     tuner = ThreadTuner(2, ("update", "act"), most_acting=most_acting)
-    torch.set_num_threads(1)
+    tuner.start(1)
     for tuner.threads, tuner.trial in [(2, None), (1, Trial("update", 2, 1.0))]:
         assert tuner.call("act", torch.get_num_threads) == seen
         assert tuner.call("update", torch.get_num_threads) == 2

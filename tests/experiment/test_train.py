@@ -269,12 +269,17 @@ def test_frequencies_are_in_environment_steps(run):
     assert steps == [80, 160, 240, 320, 400]
 
 
-@pytest.mark.parametrize(("threads", "policy", "expected"), [(-1, "MlpPolicy", 1), (2, "MlpPolicy", 2)])
-def test_small_networks_use_one_thread(run, threads, policy, expected):
+@pytest.mark.parametrize(("threads", "expected"), [(-1, 1), (2, 2)])
+def test_small_networks_use_one_thread_in_training_alone(run, threads, expected):
     before = torch.get_num_threads()
     try:
-        create_run(run(num_threads=threads)).resources.close()
-        assert torch.get_num_threads() == expected
+        torch.set_num_threads(3)
+        session = create_run(run(num_threads=threads))
+        session.resources.close()
+        assert torch.get_num_threads() == 3
+        with session.model.training_threads():
+            assert torch.get_num_threads() == expected
+        assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
 

@@ -216,6 +216,7 @@ class GAIL(OnPolicyAlgorithm):
     action_spaces = (spaces.Box, spaces.Discrete)
     exclude_from_checkpoint = ("expert_dataset",)
     divergence_suspects = ("d_stepsize", "learning_rate")
+    whole_rollouts = True
     keeps_raw_rollouts = True
     policy_learner: OnPolicyAlgorithm  # the learner
     _demonstrations: Demonstrations | None = None

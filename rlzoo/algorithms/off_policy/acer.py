@@ -175,6 +175,7 @@ class ACER(OnPolicyAlgorithm):
     action_spaces = (spaces.Discrete,)
     default_log_interval = 100
     divergence_suspects = ("learning_rate", "max_grad_norm", "q_coef", "correction_term")
+    whole_rollouts = True
     keeps_raw_rollouts = True
     _replay_buffer: TrajectoryBuffer | None = None
 

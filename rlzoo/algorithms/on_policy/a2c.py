@@ -127,6 +127,7 @@ class A2C(OnPolicyAlgorithm):
 
     Config = A2CConfig
     takes_tensors = True
+    whole_rollouts = True
     search_space = SEARCH_SPACE
     config: A2CConfig
     needs_old_values = False

@@ -175,6 +175,7 @@ class ACKTR(OnPolicyAlgorithm):
 
     Config = ACKTRConfig
     takes_tensors = True
+    whole_rollouts = True
     search_space = SEARCH_SPACE
     config: ACKTRConfig
     action_spaces = (spaces.Box, spaces.Discrete)

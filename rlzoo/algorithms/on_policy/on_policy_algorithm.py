@@ -48,6 +48,7 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
     common_arguments = {**COMMON_ARGUMENTS, "rollout_buffer_class": None, "rollout_buffer_kwargs": None}
     needs_old_values: ClassVar[bool] = True  # `old_values` is called; False: the update computes its own
     takes_tensors: ClassVar[bool] = False  # whether rollouts may be tensors, of environments on a device
+    whole_rollouts: ClassVar[bool] = False  # whether a step takes all rows of a rollout at once
     keeps_raw_rollouts: ClassVar[bool] = False  # whether rollouts also hold what a VecNormalize was given
     own_forward: bool = False  # whether the policy's class, one of the user's own, has its own `forward`
     rnn_state: dict[str, torch.Tensor] | None = None  # of a recurrent policy, after the last step of training

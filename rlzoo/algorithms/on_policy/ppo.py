@@ -14,6 +14,7 @@ normalised, as in stable-baselines3; a warning is shown.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar
 
 import torch
@@ -169,9 +170,8 @@ class PPO(OnPolicyAlgorithm):
 
         self.set_training_mode(True)
         history: list[Metrics] = []
-        epochs = range(config.n_epochs)
-        minibatches = (rows for _ in epochs for rows in self.minibatches(batch, config.batch_size, rollout))
-        for minibatch in minibatches:
+        epochs = (self.minibatches(batch, config.batch_size, rollout) for _ in range(config.n_epochs))
+        for minibatch in chain.from_iterable(epochs):
             metrics, stop = self.gradient_step(minibatch, clip_range=clip_range, clip_range_vf=clip_range_vf)
             history.append(metrics)
             if stop:

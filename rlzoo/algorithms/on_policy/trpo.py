@@ -129,6 +129,7 @@ class TRPO(OnPolicyAlgorithm):
 
     Config = TRPOConfig
     takes_tensors = True
+    whole_rollouts = True
     search_space = SEARCH_SPACE
     config: TRPOConfig
     policy_family = "feed_forward"

@@ -30,7 +30,7 @@ def add_jobs_flag(parser: argparse.ArgumentParser, what: str) -> None:
 
 def choose_jobs(n_jobs: int | None, num_threads: int = 1) -> int:
     """Return the number of jobs asked for, with a warning if there are too few cores, else one per core."""
-    from rlzoo.accel.threads import available_cores
+    from rlzoo.core.cpu_cores import available_cores
 
     cores = available_cores()
     n_jobs = n_jobs or max(1, cores // num_threads)

@@ -134,9 +134,9 @@ def mend(jobs: Iterable[Job], folder: Path) -> None:
 
 def workers_on_ray(ray: RayConfig, folder: Path, resources: ExitStack) -> Workers:
     """Connect to a Ray cluster that trains the agents, until `resources` is closed."""
-    from rlzoo.accel.threads import available_cores
     from rlzoo.benchmark.parallel.pool_jobs import PoolWorkers
     from rlzoo.cluster.ray_pool import RayPool
+    from rlzoo.core.cpu_cores import available_cores
 
     pool = resources.enter_context(RayPool(ray, available_cores()))
     pool.share(folder)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from rlzoo.accel.threads import available_cores
 from rlzoo.benchmark.parallel.seed_runs import SeedResult, finished_run, summary, train_seeds
 from rlzoo.benchmark.parallel.stacked_rows import MAX_STACK
 from rlzoo.cli.benchmark.benchmark_flags import choose_jobs, make_folder
@@ -20,6 +19,7 @@ from rlzoo.cluster.local_pool import LocalPool
 from rlzoo.cluster.ray_pool import RayPool
 from rlzoo.cluster.tasks import Pool
 from rlzoo.config.run import RunConfig
+from rlzoo.core.cpu_cores import available_cores
 from rlzoo.core.errors import RunFailed, UserError, printable
 from rlzoo.experiment.training_run import check
 

@@ -20,6 +20,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from rlzoo.core.cpu_cores import available_cores
 from rlzoo.core.errors import EnvironmentFailed, RunFailed, UserError, show_warning
 from rlzoo.core.observations import Info, Obs, copy_obs, obs_row, stack_obs
 from rlzoo.envs.single_env.env_failures import describe
@@ -63,8 +64,6 @@ class SubprocVecEnv(VecEnv):
         start_method: str | None = None,
         n_workers: int | None = None,
     ) -> None:
-        from rlzoo.accel.threads import available_cores  # imports PyTorch, which the workers do not need
-
         if not env_fns:
             raise UserError("a vector environment needs at least one environment")
         context = worker_context(start_method, preload="rlzoo.envs.vec_env.subproc")

@@ -10,12 +10,12 @@ import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
-from rlzoo.accel.threads import available_cores
 from rlzoo.callbacks.hyperparameter_schedule import CHANGEABLE
 from rlzoo.cluster.local_pool import LocalPool
 from rlzoo.cluster.ray_pool import RayPool
 from rlzoo.cluster.tasks import Ended, Pool
 from rlzoo.config.tune import TuneConfig
+from rlzoo.core.cpu_cores import available_cores
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.processes.stop_signals import StopSignals
 from rlzoo.runs.run_folder import refuse_links

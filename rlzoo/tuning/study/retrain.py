@@ -12,9 +12,9 @@ from dataclasses import replace
 import optuna
 from optuna.trial import TrialState, create_trial
 
-from rlzoo.accel.threads import available_cores
 from rlzoo.cluster.ray_pool import RayPool
 from rlzoo.config.tune import TuneConfig
+from rlzoo.core.cpu_cores import available_cores
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.processes.stop_signals import StopSignals
 from rlzoo.tuning.report.ranking import Ranked, rank, write_ranking

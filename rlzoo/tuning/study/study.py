@@ -21,7 +21,6 @@ from typing import Any, cast
 import optuna
 from optuna.trial import TrialState
 
-from rlzoo.accel.threads import available_cores
 from rlzoo.algorithms.hyperparameters import field_names
 from rlzoo.cluster.ray_pool import RayPool
 from rlzoo.config import catalog
@@ -30,6 +29,7 @@ from rlzoo.config.legacy.sb2_translation import translate_sb2_entry
 from rlzoo.config.run import RunConfig
 from rlzoo.config.tune import POPULATION, RayConfig, TuneConfig, default_evaluations
 from rlzoo.config.values_as_text import dump_yaml, is_function, load_yaml, merge, plain
+from rlzoo.core.cpu_cores import available_cores
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.core.runtime import get_device
 from rlzoo.envs.single_env.registration import import_packages_of

@@ -11,8 +11,8 @@ from subprocess import Popen
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from rlzoo.accel.threads import available_cores
 from rlzoo.config.run import RunConfig
+from rlzoo.core.cpu_cores import available_cores
 from rlzoo.core.errors import RunFailed
 from rlzoo.processes.workers import last_line, start_command, stop
 from rlzoo.tuning.storage.worker_monitor import WorkerMonitor
