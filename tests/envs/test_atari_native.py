@@ -17,16 +17,17 @@ from rlzoo.envs.atari.atari_wrappers import AtariWrapper
 from rlzoo.envs.single_env.monitor import Monitor, load_results
 
 OUTLIVING = """
-import threading
+import threading, time
+from concurrent.futures import ThreadPoolExecutor
 from rlzoo.envs.atari.atari_native import make_native_atari
 
 venv = make_native_atari("PongNoFrameskip-v4", 2, 0)
 
 def reset():
-    threading.main_thread().join()
+    {wait}
     print(venv.reset().shape)
 
-threading.Thread(target=reset).start()
+{start}
 """
 
 
@@ -142,9 +143,17 @@ def test_each_environment_shows_the_first_frame_of_its_own_game() -> None:
     assert np.array_equal(together, alone)
 
 
-def test_a_thread_can_reset_when_the_main_thread_has_ended() -> None:
+@pytest.mark.parametrize(
+    ("wait", "start"),
+    [
+        ("threading.main_thread().join()", "threading.Thread(target=reset).start()"),
+        ("time.sleep(1)", "ThreadPoolExecutor(1).submit(reset)"),  # the main thread waits for it at its end
+    ],
+)
+def test_a_thread_can_reset_when_the_script_has_ended(wait: str, start: str) -> None:
+    program = OUTLIVING.format(wait=wait, start=start)
     done = subprocess.run(
-        [sys.executable, "-c", OUTLIVING], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120
     )
     assert done.stdout.strip() == "(2, 84, 84, 1)", done.stderr
 

@@ -295,8 +295,9 @@ def test_envpool_takes_the_registered_time_limit(monkeypatch: pytest.MonkeyPatch
     spec = copy.copy(gym.spec("CartPole-v1"))
     monkeypatch.setitem(gym.registry, "CartPole-v1", spec)
     spec.max_episode_steps = 20
-    EnvPoolVecEnv("CartPole-v1", 2)
+    assert EnvPoolVecEnv("CartPole-v1", 2).env_workers == 2
     assert calls[0]["max_episode_steps"] == 20
+    assert EnvPoolVecEnv("CartPole-v1", 4, {"num_threads": 3}).env_workers == 3
     spec.entry_point = OtherCartPole
     with pytest.raises(UserError, match="registered as another environment"):
         EnvPoolVecEnv("CartPole-v1", 2)

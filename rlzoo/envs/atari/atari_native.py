@@ -15,9 +15,8 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from threading import main_thread
 from typing import Any, cast
 
 import cv2
@@ -26,7 +25,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
-from rlzoo.accel.threads import available_cores
+from rlzoo.core.cpu_cores import available_cores
 from rlzoo.core.errors import EnvironmentFailed, UserError
 from rlzoo.core.observations import Info
 from rlzoo.envs.atari.atari_wrappers import AtariWrapper, needs_fire
@@ -279,11 +278,14 @@ class NativeAtariVecEnv(DummyVecEnv):
             first = self._engines[index].reset([0], [-1 if seed is None else seed % 2**31])
             return self._with_noops(index, *first)
 
-        games = range(self.num_envs)
-        if not main_thread().is_alive():  # then an executor refuses to start threads
-            return list(map(reset, games, seeds))
+        results: list[Callable[[], tuple[np.ndarray, Info]]] = []
         with ThreadPoolExecutor(min(available_cores(), self.num_envs)) as threads:
-            return list(threads.map(reset, games, seeds))
+            for index, seed in enumerate(seeds):
+                try:
+                    results.append(threads.submit(reset, index, seed).result)
+                except RuntimeError:  # the main thread has ended, and no executor takes anything now
+                    results.append(partial(reset, index, seed))
+            return [result() for result in results]
 
     def _with_noops(self, index: int, obs: np.ndarray, info: Info) -> tuple[np.ndarray, Info]:
         """Reset until a game starts with at least one NOOP, as with the wrappers; ale-py may draw 0."""

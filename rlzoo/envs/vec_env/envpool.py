@@ -54,6 +54,7 @@ class EnvPoolVecEnv(GymVectorEnv):
             pool.close()
             raise
         super().__init__(pool)
+        self.env_workers = int(options.get("num_threads") or n_envs)  # type: ignore[call-overload]
         self._env_name = env_id
 
 
