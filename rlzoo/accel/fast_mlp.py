@@ -27,6 +27,10 @@ from torch import Tensor, nn
 from torch._C import _len_torch_dispatch_stack as n_dispatch_modes
 from torch._C._functorch import peek_interpreter_stack as current_transform
 from torch.nn import functional as F
+from torch.nn.modules.module import _global_backward_hooks as backward_hooks
+from torch.nn.modules.module import _global_backward_pre_hooks as backward_pre_hooks
+from torch.nn.modules.module import _global_forward_hooks as forward_hooks
+from torch.nn.modules.module import _global_forward_pre_hooks as forward_pre_hooks
 
 from rlzoo.accel import matmul_precision as precision
 from rlzoo.accel.switch import enabled
@@ -37,6 +41,10 @@ is_compiled = torch.compiler.is_dynamo_compiling
 is_traced = torch._C._is_tracing
 """`torch.jit.is_tracing`, which makes two more calls: every network asks at every evaluation."""
 FAST = enabled("fast_mlp")
+
+FORWARD_HOOKS = (forward_hooks, forward_pre_hooks)
+BACKWARD_HOOKS = (backward_hooks, backward_pre_hooks)
+"""Hooks for all modules, of `torch.nn.modules.module.register_module_forward_hook` and the like."""
 
 LARGEST_IN_NUMPY = 2**17
 """Numbers in a matrix up to which `tanh_` uses NumPy, which computes on one thread."""
@@ -518,14 +526,14 @@ def layers_of(network: nn.Module) -> Iterable[nn.Module]:
 def has_hooks(module: nn.Module) -> bool:
     """Return whether calling the module, or its backward pass, does more than its `forward`."""
     own = module.__dict__
-    on_backward = own["_backward_hooks"] or own["_backward_pre_hooks"]
-    return bool(on_backward or own["_forward_hooks"] or own["_forward_pre_hooks"]) or "forward" in own
+    on_backward = own["_backward_hooks"] or own["_backward_pre_hooks"] or any(BACKWARD_HOOKS)
+    return bool(on_backward) or is_hooked(module)
 
 
 def is_hooked(module: nn.Module) -> bool:
     """Return whether calling the module without gradients does other things than its class's `forward`."""
     own = module.__dict__
-    return bool(own["_forward_hooks"] or own["_forward_pre_hooks"]) or "forward" in own
+    return bool(own["_forward_hooks"] or own["_forward_pre_hooks"] or any(FORWARD_HOOKS)) or "forward" in own
 
 
 def has_tensor_hooks(tensor: Tensor) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from rlzoo.core.errors import unknown
+
 TRICKS = (
     "array_actor",
     "batched_ensemble",
@@ -29,6 +31,7 @@ def enabled(trick: str, setting: str | None = None) -> bool:
     :param trick: one of `TRICKS`
     :param setting: value to read instead of the environment variable `RLZOO_PLAIN`
     :raises ValueError: `trick` is unknown
+    :raises UserError: `setting` names another than those, 1 or 0
 
     >>> enabled("fast_mlp", "1"), enabled("fast_mlp", "threads"), enabled("fast_mlp", "")
     (False, True, True)
@@ -37,4 +40,6 @@ def enabled(trick: str, setting: str | None = None) -> bool:
         raise ValueError(f"unknown speed-up {trick!r}, known are: {', '.join(TRICKS)}")
     setting = os.environ.get("RLZOO_PLAIN", "") if setting is None else setting
     turned_off = {name.strip() for name in setting.split(",")}
+    for name in sorted(turned_off - {"", "0", "1", *TRICKS}):
+        raise unknown("speed-up in RLZOO_PLAIN", name, ("1", *TRICKS))
     return "1" not in turned_off and trick not in turned_off

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import shutil
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 import rlzoo
 from rlzoo.accel import matmul_precision
 from rlzoo.accel.flat_parameters import parameter_group
+from rlzoo.accel.gpu.acceleration import captured
 from rlzoo.accel.gpu.capturable import capturable
 from rlzoo.accel.gpu.compiled_step import TracedParameters, compiled
 from rlzoo.accel.threads import ThreadTuner
@@ -256,6 +258,18 @@ def test_frozen_and_unused_parameters_are_left_alone() -> None:
         traced.step(optimizer)
     same = [torch.equal(a, b) for a, b in zip(before, network.parameters(), strict=True)]
     assert same == [True, True, False, True]
+
+
+def test_step_of_a_script_is_back_after_training(uncompiled: None) -> None:
+    model = make("SAC")
+    with compiled(model):
+        first = model.compiled_step
+    own = model.gradient_step = functools.partial(model.gradient_step)
+    for context in (compiled, captured):
+        with context(model):
+            assert model.gradient_step is not own and model.is_captured
+        assert model.gradient_step is own and not model.is_captured
+    assert model.compiled_step is not first
 
 
 def test_step_is_plain_again_after_training(uncompiled: None) -> None:

@@ -11,10 +11,11 @@ import pytest
 import torch
 from gymnasium import spaces
 from torch import nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_full_backward_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rlzoo import A2C, DQN, PPO
-from rlzoo.accel.fast_mlp import LARGEST_IN_NUMPY, Tape, fast_forward, tanh, tanh_
+from rlzoo.accel.fast_mlp import LARGEST_IN_NUMPY, Tape, fast_forward, has_hooks, is_hooked, tanh, tanh_
 from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.distributions import Categorical
 from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
@@ -106,6 +107,21 @@ def test_plain_layers_are_not_called_and_those_with_hooks_are(monkeypatch):
         net.register_forward_pre_hook(lambda *_: None)
         fast_forward(net, x)
         assert called[1:] == [net[0], net[2], net[4]]
+
+
+def test_hooks_for_all_modules_are_called():
+    net, x, called = mlp(), torch.randn(5, 4), []
+    handle = register_module_forward_hook(lambda module, *_: called.append(type(module)))
+    try:
+        with torch.no_grad():
+            fast_forward(net, x)
+    finally:
+        handle.remove()
+    assert called.count(nn.Linear) == 3 and nn.Sequential in called and not is_hooked(net)
+    handle = register_module_full_backward_hook(lambda *_: None)
+    assert has_hooks(net) and not is_hooked(net)
+    handle.remove()
+    assert not has_hooks(net)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from torch import nn
 import rlzoo
 from rlzoo.accel.flat_parameters import FlatParameters, ParameterGroup, fit_layout
 from rlzoo.accel.switch import TRICKS, enabled
+from rlzoo.core.errors import UserError
 from tests.accel.plain_agents import AGENTS
 
 SCRIPT = Path(__file__).with_name("plain_agents.py")
@@ -61,6 +62,8 @@ def test_switch_turns_off_all_or_those_listed(setting, expected):
 def test_switch_refuses_unknown_names():
     with pytest.raises(ValueError, match="unknown speed-up 'flat'"):
         enabled("flat")
+    with pytest.raises(UserError, match="unknown speed-up in RLZOO_PLAIN 'fastmlp'; did you mean 'fast_mlp'"):
+        enabled("threads", "fastmlp")
     assert list(TRICKS) == sorted(TRICKS)
 
 

@@ -15,7 +15,7 @@ from rlzoo.accel.gpu.capturable import (
     make_capturable,
 )
 from rlzoo.accel.gpu.captured_step import CapturedStep, CudaGraph, Graph
-from rlzoo.accel.gpu.detached_step import detached_step
+from rlzoo.accel.gpu.detached_step import detached_step, replaced_step
 from rlzoo.core.errors import UserError
 
 CHOICES = ("off", "auto", "on")
@@ -149,12 +149,8 @@ def captured(
             dependencies.have_changed,
             may_replay,
         )
-        model.gradient_step, model.is_captured = step, True
         try:
-            yield step
+            with replaced_step(model, step):
+                yield step
         finally:
-            if compiled_step is None:
-                del model.gradient_step, model.is_captured
-            else:
-                model.gradient_step = compiled_step
             model.set_training_mode(False)  # a replay leaves the mode as it was

@@ -25,7 +25,7 @@ from torch._dynamo.utils import counters
 from torch._inductor.exc import InductorError
 
 from rlzoo.accel.gpu.capturable import capturable, is_known, network_optimizers_of, release
-from rlzoo.accel.gpu.detached_step import detached_step
+from rlzoo.accel.gpu.detached_step import detached_step, replaced_step
 from rlzoo.core.errors import UserError
 
 PROGRAMS = 1_000  # agents of one process that may have some each; PyTorch's default is 8 for all
@@ -183,6 +183,7 @@ class CompiledStep:
 
     def __init__(self, model: Any) -> None:
         self.model, self.name, self.device = model, type(model).__name__, model.device
+        self.own: object = vars(model).get("gradient_step")  # of a script
         self.any_threads: bool = model.threads.is_active  # else C++ is compiled for each number of threads
         self.network_optimizers = network_optimizers_of(model)
         self.groups = [optimizer.parameters for optimizer in self.network_optimizers]
@@ -200,9 +201,10 @@ class CompiledStep:
     def is_for(self, model: Any) -> bool:
         """Return whether a model still has the parameters and optimisers that the step was compiled for.
 
-        Nor does it fit where the number of threads was fixed and is adapted now, or the other way round.
+        Nor does it fit where the number of threads was fixed and is adapted now, or the other way round, or a
+        script has replaced `gradient_step`.
         """
-        if model.threads.is_active != self.any_threads:
+        if model.threads.is_active != self.any_threads or vars(model).get("gradient_step") is not self.own:
             return False
         present = network_optimizers_of(model)
         parts = [part for optimizer in present for part in (optimizer.parameters, optimizer.owner.optimizer)]
@@ -248,11 +250,10 @@ def compiled(model: Any) -> Iterator[None]:
     with config.patch(**settings), capturable(step.optimizers, model.device):
         for optimizer, traced in zip(step.network_optimizers, step.traced, strict=True):
             optimizer.parameters = traced
-        model.gradient_step, model.is_captured = step, True
         try:
-            yield
+            with replaced_step(model, step):
+                yield
         finally:
-            del model.gradient_step, model.is_captured
             for traced in step.traced:
                 release(traced.kept.param_groups[0])
             for optimizer, group in zip(step.network_optimizers, step.groups, strict=True):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor, nn
@@ -40,3 +41,17 @@ def detach_tensors(distribution: object) -> None:
 def slots_of(cls: type) -> list[str]:
     """Return the names of the attributes that instances have besides those in `__dict__`."""
     return [name for base in cls.__mro__ for name in getattr(base, "__slots__", ())]
+
+
+@contextmanager
+def replaced_step(model: Any, step: Callable[..., Any]) -> Iterator[None]:
+    """Let `step` be the `gradient_step` of a model inside; afterwards one that a script has set is back."""
+    inside = {"gradient_step": step, "is_captured": True}
+    own = {name: vars(model)[name] for name in inside if name in vars(model)}
+    vars(model).update(inside)
+    try:
+        yield
+    finally:
+        for name in inside:
+            del vars(model)[name]
+        vars(model).update(own)
