@@ -29,7 +29,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -62,8 +62,9 @@ def set_matmul_precision(precision: str, device: torch.device) -> None:
     reason = without_effect(precision, device)
     gradients_in_bfloat16 = device.type == "cpu" and precision != "highest" and reason is None
     values_in_bfloat16 = gradients_in_bfloat16 and precision == "medium"
-    # on a CPU, PyTorch would round every product
-    torch.set_float32_matmul_precision("highest" if device.type == "cpu" else precision)
+    of_torch = "highest" if device.type == "cpu" else precision  # on a CPU, it would round every product
+    if of_torch != precision_of_script():
+        torch.set_float32_matmul_precision(of_torch)
     if reason is not None:
         print(f"rlzoo: --matmul-precision {precision} has no effect: {reason}", file=sys.stderr)
 
@@ -168,19 +169,18 @@ FLOAT32_ERROR = 1e-5
 
 def precision_of_script() -> str | None:
     """Return `precision_of_torch` as it is outside of `products_by_onednn`."""
-    return "highest" if _onednn.n_inside else precision_of_torch()
+    return "highest" if _OneDNN.n_inside else precision_of_torch()
 
 
-class _OneDNN:
-    """What `products_by_onednn` has changed, for all Python threads inside."""
+class _OneDNN(threading.local):
+    """How often a Python thread is inside of `products_by_onednn`, and what all of them have changed."""
 
-    n_inside = 0
-    before: tuple[str | None, ...] = ()
+    n_own = 0
+    n_inside: ClassVar[int] = 0
+    before: ClassVar[tuple[str | None, ...]] = ()
 
 
 _onednn, _lock = _OneDNN(), threading.RLock()  # a generator that is collected may leave inside of another
-_torch_backends: Any = torch.backends
-_BACKENDS = (_torch_backends.mkldnn, _torch_backends.cuda)
 
 
 @contextmanager
@@ -205,9 +205,9 @@ def products_by_onednn() -> Iterator[None]:
 
 @contextmanager
 def products_as_outside() -> Iterator[None]:
-    """Leave all `products_by_onednn` inside: for code of others that takes its turn in the same thread."""
+    """Leave `products_by_onednn` inside: for code of others that takes its turn in the same Python thread."""
     with _lock:
-        n = _leave_onednn(_onednn.n_inside)
+        n = _leave_onednn(_onednn.n_own)
     try:
         yield
     finally:
@@ -216,26 +216,32 @@ def products_as_outside() -> Iterator[None]:
 
 
 def is_by_onednn() -> bool:
-    """Return whether this is inside of `products_by_onednn`."""
-    return _onednn.n_inside > 0
+    """Return whether this Python thread is inside of `products_by_onednn`."""
+    return _onednn.n_own > 0
 
 
 def _enter_onednn(n: int) -> None:
-    if n and not _onednn.n_inside:
-        # of PyTorch since 2.9; "none", which is inherited, differs from what "highest" sets
-        _onednn.before = tuple(getattr(backend.matmul, "fp32_precision", None) for backend in _BACKENDS)
+    if n and not _OneDNN.n_inside:
+        # PyTorch has it since 2.9; "none", which is inherited, differs from what "highest" sets
+        _OneDNN.before = tuple(getattr(backend, "fp32_precision", None) for backend in _matmul_backends())
         torch.set_float32_matmul_precision("medium")
-    _onednn.n_inside += n
+    _OneDNN.n_inside += n
+    _onednn.n_own += n
 
 
 def _leave_onednn(n: int) -> int:
-    _onednn.n_inside -= n
-    if n and not _onednn.n_inside and precision_of_torch() == "medium":  # else code inside has set another
+    _OneDNN.n_inside -= n
+    _onednn.n_own -= n
+    if n and not _OneDNN.n_inside and precision_of_torch() == "medium":  # else code inside has set another
         torch.set_float32_matmul_precision("highest")
-        for backend, precision in zip(_BACKENDS, _onednn.before, strict=True):
+        for backend, precision in zip(_matmul_backends(), _OneDNN.before, strict=True):
             if precision is not None:
-                backend.matmul.fp32_precision = precision
+                backend.fp32_precision = precision
     return n
+
+
+def _matmul_backends() -> tuple[Any, ...]:
+    return tuple(getattr(backend, "matmul", None) for backend in (torch.backends.mkldnn, torch.backends.cuda))
 
 
 def onednn_is_faster() -> bool:

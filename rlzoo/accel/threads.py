@@ -15,10 +15,11 @@ import math
 import sys
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, TypeVar
 
 import torch
@@ -98,7 +99,7 @@ class ThreadTuner:
         self.set_threads, self.get_threads = set_threads or set_num_threads, get_threads
         self.idle_cores = idle_cores or (IdleCores() if limit > 1 else lambda: None)
         self.is_running = False  # inside of `learn`
-        self.outside = self.current = 1  # threads between steps, and now
+        self.outside = self.current = self.before = 1  # threads between steps, now, and before `learn`
         self.threads = 1  # the present choice
         self.seconds: dict[int, float] = {}  # spent in steps, by their number of threads
         self.n_timed = 0  # of steps inside of each other only the innermost are timed
@@ -130,16 +131,19 @@ class ThreadTuner:
             return f"{threads} thread{'s' if threads > 1 else ''}"
         return ", ".join(f"{share:.0%} with {n} thread{'s' if n > 1 else ''}" for n, share in used.items())
 
-    def start(self, n: int) -> None:
-        """Begin a training with `n` threads."""
-        self.is_running, self.outside, self.current = True, n, n
+    def start(self, n: int, before: int = 1) -> None:
+        """Begin a training with `n` threads; `before` is the number that is set afterwards."""
+        self.is_running, self.outside, self.current, self.before = True, n, n, before
+        _running.append((threading.get_ident(), self))
         if n != self.get_threads() or n > 1:
             self.set_threads(n)
 
     def stop(self) -> bool:
         """End a training; return whether the number of threads is still what was set here."""
-        was_in_charge, self.is_running = self.is_in_charge, False
-        restore_float_modes()
+        me, was_in_charge, self.is_running = threading.get_ident(), self.is_in_charge, False
+        _running.remove((me, self))
+        if all(thread != me for thread, _ in _running):
+            restore_float_modes()
         return was_in_charge
 
     # ------------------------------------------------------------------ timing
@@ -286,6 +290,21 @@ class ThreadTuner:
         elif not is_up:
             self.next_down = now + self.down_wait
             self.down_wait = min(2 * self.down_wait, LONGEST)
+
+
+_running: list[tuple[int, ThreadTuner]] = []
+"""What chooses the number of threads of the trainings at present, each with its Python thread."""
+
+
+def threads_outside() -> int:
+    """Return the number of threads as a script has set it, also while another Python thread trains.
+
+    A new Python thread takes the number that was set last, be it that of another training.
+    """
+    n, me = torch.get_num_threads(), threading.get_ident()
+    others = [tuner for thread, tuner in _running if thread != me]
+    is_own = len(others) < len(_running) or all(n not in (a.outside, a.current) for a in others)
+    return n if is_own else others[0].before
 
 
 @dataclass
@@ -452,26 +471,30 @@ class Threaded:
 
     @contextmanager
     def training_threads(self) -> Iterator[None]:
-        """Set PyTorch's number of threads while the model trains on the CPU; afterwards it is what it was.
+        """Set PyTorch's number of threads while the model trains; afterwards it is what it was.
 
-        It is `num_threads` where that is not None. Otherwise it is 1, and in the steps of wide networks what
-        `threads` finds fastest, at most what it was before and `thread_limit`. There, and with half as many
-        multiplications, oneDNN computes matrix products where it is faster. A number that a callback sets
-        holds from then on, also afterwards.
+        It is `num_threads` where that is not None. Otherwise, on the CPU, it is 1, and in the steps of wide
+        networks what `threads` finds fastest, at most `most_threads` (None: what it was before) and
+        `thread_limit`. There, and with half as many multiplications, oneDNN computes matrix products where it
+        is faster. A number that a callback sets holds from then on, also afterwards.
 
         :raises UserError: `num_threads` is not a positive integer
         """
         model: Any = self
-        fixed = checked_num_threads(self.num_threads)
-        with threads_outside() as before:
-            tuner = self.threads = self._tuner(before, fixed)
-            sets_threads = fixed is not None or (ON and model.device.type == "cpu")
-            tuner.start((fixed or 1) if sets_threads else before)
-            try:
-                yield
-            finally:
-                if tuner.stop():
-                    torch.set_num_threads(before)
+        fixed, before, last = checked_num_threads(self.num_threads), threads_outside(), self.threads
+        tuner = self.threads = self._tuner(before, fixed)
+        if ON and model.device.type == "cpu":
+            n = 1
+        else:
+            n = before if self.most_threads is None else min(self.most_threads, thread_limit())
+        tuner.start(fixed or n, before)
+        try:
+            yield
+        finally:
+            if tuner.stop():
+                torch.set_num_threads(before)
+            if last.is_running:  # of a training in whose callback this one was
+                self.threads = last
 
     def _tuner(self, before: int, fixed: int | None) -> ThreadTuner:
         """Return what chooses the number of threads; that of the last training, unless something changed."""
@@ -487,50 +510,25 @@ class Threaded:
             n_workers = 0 if env is None else env.unwrapped.env_workers
             most_acting = max(1, available_cores() - n_workers + 1)  # this thread waits while they step
         last: ThreadTuner | None = vars(self).get("threads")
-        if last and (last.limit, last.by_onednn, last.most_acting) == (limit, by_onednn, most_acting):
+        if (
+            last
+            and not last.is_running
+            and (last.limit, last.by_onednn, last.most_acting) == (limit, by_onednn, most_acting)
+        ):
             return last
         return ThreadTuner(limit, phases, by_onednn=by_onednn, most_acting=most_acting)
 
 
-_trainings: Counter[int] = Counter()  # by Python thread
-_trainings_lock = threading.Lock()
-_n_outside = 1
-
-
-@contextmanager
-def threads_outside() -> Iterator[int]:
-    """Yield the number of threads as a script has set it, also while another Python thread trains.
-
-    A new Python thread takes the number that was set last, which may be that of another training.
-    """
-    global _n_outside
-    me = threading.get_ident()
-    with _trainings_lock:
-        n = torch.get_num_threads()
-        if not _trainings:
-            _n_outside = n
-        elif me not in _trainings:
-            n = _n_outside
-        _trainings[me] += 1
-    try:
-        yield n
-    finally:
-        with _trainings_lock:
-            _trainings[me] -= 1
-            if not _trainings[me]:
-                del _trainings[me]
-
-
 def checked_num_threads(num_threads: object) -> int | None:
-    """Return a fixed number of threads; None for None and -1: it is not fixed.
+    """Return a fixed number of threads; None for None, and for -1 as on the command line: it is not fixed.
 
     :raises UserError: it is anything else but a positive integer
     """
     if num_threads is None or num_threads == -1:
         return None
-    if isinstance(num_threads, bool) or not isinstance(num_threads, int) or num_threads < 1:
+    if isinstance(num_threads, bool) or not isinstance(num_threads, Integral) or num_threads < 1:
         raise UserError(f"num_threads must be a positive integer or None, not {num_threads!r}")
-    return num_threads
+    return int(num_threads)
 
 
 @contextmanager

@@ -143,6 +143,7 @@ def open_session(
             prepare_replay(model, run, agent, resumed)
         model.num_threads = run.num_threads if run.num_threads > 0 else None
         model.most_threads = threads or sys.maxsize
+        opened.callback(setattr, model, "most_threads", None)
         _set_acceleration(run, resolved, model, opened)
         model.set_logger(_open_logger(run, resolved, model, folder, resumed, opened))
         eval_env = None

@@ -118,10 +118,15 @@ def test_hooks_for_all_modules_are_called():
     finally:
         handle.remove()
     assert called.count(nn.Linear) == 3 and nn.Sequential in called and not is_hooked(net)
-    handle = register_module_full_backward_hook(lambda *_: None)
-    assert has_hooks(net) and not is_hooked(net)
-    handle.remove()
-    assert not has_hooks(net)
+    handle = register_module_full_backward_hook(lambda module, *_: called.append(module))
+    try:
+        assert has_hooks(net) and not is_hooked(net)
+        tape = Tape()
+        with tape:
+            fast_forward(net, x.requires_grad_()).sum().backward()
+    finally:
+        handle.remove()
+    assert {*net} <= {*called} and not has_hooks(net)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from rlzoo.accel.matmul_precision import (
     amd_family,
     onednn_is_faster,
     onednn_suits,
+    precision_of_products,
     products_as_outside,
     products_by_onednn,
 )
@@ -119,6 +120,19 @@ print(torch.backends.cuda.matmul.fp32_precision)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["tf32"], done.stderr
+
+
+def test_older_pytorch_has_no_precision_of_single_backends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends, "mkldnn", object())
+    with products_by_onednn():
+        assert precision() == "medium"
+    assert precision() == "highest"
+
+
+def test_session_that_opens_meanwhile_leaves_the_library() -> None:
+    with products_by_onednn(), precision_of_products("highest", torch.device("cpu")):
+        assert precision() == "medium"
+    assert precision() == "highest"
 
 
 def test_last_of_overlapping_steps_restores_the_library() -> None:

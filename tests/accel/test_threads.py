@@ -261,6 +261,69 @@ def test_a_count_that_a_callback_sets_stays(two_threads):
     assert set(seen) == {3} and torch.get_num_threads() == 3
 
 
+def test_a_number_of_numpy_is_taken(two_threads):
+    model, seen = PPO("MlpPolicy", "CartPole-v1", n_steps=8, batch_size=8, n_epochs=1), []
+    model.num_threads = np.int64(2)
+    model.learn(8, lambda *_: seen.append(torch.get_num_threads()))
+    assert set(seen) == {2}
+
+
+def test_learn_in_a_callback_leaves_the_outer_training_alone(two_threads):
+    model, inner = (SAC("MlpPolicy", "Pendulum-v1", learning_starts=4, seed=0) for _ in range(2))
+    flushed, tuners = [], set()
+
+    def callback(*_):
+        if len(flushed) == 3:
+            inner.learn(6)
+            model.learn(6, reset_num_timesteps=False)  # itself
+        tuners.add(model.threads)
+        assert model.threads.is_running and torch.get_num_threads() == 2
+        flushed.append(share_flushed())
+
+    def share_flushed():
+        tiny = torch.full((2**20,), torch.finfo(torch.float32).tiny)
+        with threads.denormals_as_zero():
+            return float((tiny / 2 == 0).float().mean())
+
+    model.num_threads = inner.num_threads = 2
+    model.learn(8, callback)
+    assert len(tuners) == 1 and not model.threads.is_running and torch.get_num_threads() == 2
+    assert len(set(flushed)) == 1
+
+
+@pytest.mark.parametrize(("here", "there", "seen"), [(2, 1, 2), (1, 2, 2), (3, 2, 3)])
+def test_number_of_a_python_thread_is_its_own(two_threads, here, there, seen):
+    torch.set_num_threads(there)
+    other = ThreadTuner()
+    other.start(1, there)
+    threads._running[:] = [(0, other)]  # of another Python thread
+    torch.set_num_threads(here)
+    try:
+        assert threads.threads_outside() == seen
+    finally:
+        threads._running.clear()
+
+
+@pytest.mark.parametrize(
+    ("most", "device", "tuned", "expected"),
+    [
+        (None, "cpu", False, 2),
+        (1, "cpu", False, 1),
+        (1, "meta", True, 1),
+        (1, "cpu", True, 1),
+        (9, "meta", True, 4),
+    ],
+)
+def test_most_threads_hold_for_all_trainings(two_threads, monkeypatch, most, device, tuned, expected):
+    monkeypatch.setattr(threads, "thread_limit", lambda: 4)
+    monkeypatch.setattr(threads, "ON", tuned)
+    model = SAC("MlpPolicy", "Pendulum-v1")
+    model.most_threads, model.device = most, torch.device(device)
+    with model.training_threads():
+        assert torch.get_num_threads() == expected and model.threads.limit == 1
+    assert torch.get_num_threads() == 2
+
+
 def test_trainings_in_python_threads_may_overlap(two_threads):
     begins, ends = [threading.Event() for _ in range(2)], [threading.Event() for _ in range(2)]
     counts = {}

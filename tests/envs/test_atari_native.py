@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from rlzoo.core.errors import EnvironmentFailed, UserError
+from rlzoo.envs.atari import atari_native
 from rlzoo.envs.atari.atari_native import make_native_atari
 from rlzoo.envs.atari.atari_wrappers import AtariWrapper
 from rlzoo.envs.single_env.monitor import Monitor, load_results
@@ -141,6 +143,26 @@ def test_each_environment_shows_the_first_frame_of_its_own_game() -> None:
     alone = [first_frames(1, seed)[0] for seed in range(3)]
     assert len({frame.tobytes() for frame in alone}) == 3
     assert np.array_equal(together, alone)
+
+
+def test_games_are_loaded_once_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    venv = make_native_atari("PongNoFrameskip-v4", 3, 0)
+    assert venv is not None
+    expected, loaded = venv.reset(), []
+    again = make_native_atari("PongNoFrameskip-v4", 3, 0)
+    assert again is not None
+    reset = type(again)._with_noops
+    monkeypatch.setattr(type(again), "_with_noops", lambda *given: loaded.append(given[1]) or reset(*given))
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(atari_native, "available_cores", lambda: 3)
+    assert np.array_equal(again.reset(), expected) and loaded == [0, 1, 2]
+    monkeypatch.setattr(type(again), "_with_noops", lambda *given: [][0])
+    with pytest.raises(IndexError):
+        again.seed(1)
+        again.reset()
 
 
 @pytest.mark.parametrize(

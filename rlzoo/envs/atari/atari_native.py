@@ -13,10 +13,12 @@ import logging
 import os
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
+from threading import Thread
 from typing import Any, cast
 
 import cv2
@@ -278,14 +280,34 @@ class NativeAtariVecEnv(DummyVecEnv):
             first = self._engines[index].reset([0], [-1 if seed is None else seed % 2**31])
             return self._with_noops(index, *first)
 
-        results: list[Callable[[], tuple[np.ndarray, Info]]] = []
-        with ThreadPoolExecutor(min(available_cores(), self.num_envs)) as threads:
-            for index, seed in enumerate(seeds):
-                try:
-                    results.append(threads.submit(reset, index, seed).result)
-                except RuntimeError:  # the main thread has ended, and no executor takes anything now
-                    results.append(partial(reset, index, seed))
-            return [result() for result in results]
+        waiting, failures = deque(enumerate(seeds)), list[BaseException]()
+        frames: dict[int, tuple[np.ndarray, Info]] = {}
+
+        def next_game() -> tuple[int, int | None] | None:
+            try:
+                return waiting.popleft()
+            except IndexError:
+                return None
+
+        def reset_next() -> None:
+            try:
+                for index, seed in iter(next_game, None):
+                    frames[index] = reset(index, seed)
+            except BaseException as error:
+                failures.append(error)
+
+        started: list[Thread] = []
+        with suppress(RuntimeError):  # no more threads can be started: this one resets the rest
+            for _ in range(min(available_cores(), self.num_envs) - 1):
+                thread = Thread(target=reset_next)
+                thread.start()
+                started.append(thread)
+        reset_next()
+        for thread in started:
+            thread.join()
+        if failures:
+            raise failures[0]
+        return [frames[index] for index in range(self.num_envs)]
 
     def _with_noops(self, index: int, obs: np.ndarray, info: Info) -> tuple[np.ndarray, Info]:
         """Reset until a game starts with at least one NOOP, as with the wrappers; ale-py may draw 0."""
