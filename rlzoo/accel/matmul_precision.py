@@ -178,6 +178,7 @@ class _OneDNN(threading.local):
     n_own = 0
     n_inside: ClassVar[int] = 0
     before: ClassVar[tuple[str | None, ...]] = ()
+    """Precision of single backends, until it is restored."""
 
 
 _onednn, _lock = _OneDNN(), threading.RLock()  # a generator that is collected may leave inside of another
@@ -189,7 +190,7 @@ def products_by_onednn() -> Iterator[None]:
 
     PyTorch has no switch for the library. With its precision `medium`, products go to oneDNN, which may then
     round their factors to bfloat16, but does not where `onednn_is_faster`. Python threads may overlap: the
-    last one restores what the first one found.
+    last one restores the precision, and `restore_backends` that of single backends.
     """
     with _lock:
         is_set = precision_of_script() == "highest"
@@ -222,8 +223,7 @@ def is_by_onednn() -> bool:
 
 def _enter_onednn(n: int) -> None:
     if n and not _OneDNN.n_inside:
-        # PyTorch has it since 2.9; "none", which is inherited, differs from what "highest" sets
-        _OneDNN.before = tuple(getattr(backend, "fp32_precision", None) for backend in _matmul_backends())
+        _OneDNN.before = _OneDNN.before or precision_of_backends()
         torch.set_float32_matmul_precision("medium")
     _OneDNN.n_inside += n
     _onednn.n_own += n
@@ -234,10 +234,27 @@ def _leave_onednn(n: int) -> int:
     _onednn.n_own -= n
     if n and not _OneDNN.n_inside and precision_of_torch() == "medium":  # else code inside has set another
         torch.set_float32_matmul_precision("highest")
-        for backend, precision in zip(_matmul_backends(), _OneDNN.before, strict=True):
-            if precision is not None:
-                backend.fp32_precision = precision
     return n
+
+
+def restore_backends() -> None:
+    """Let single backends inherit their precision as before the first `products_by_onednn`.
+
+    They inherit it where theirs is "none", which differs from "ieee", what `highest` sets. At the end of a
+    training, because it takes as long as all the rest of `products_by_onednn`.
+    """
+    with _lock:
+        if _OneDNN.n_inside:
+            return
+        for backend, precision in zip(_matmul_backends(), _OneDNN.before, strict=False):
+            if precision is not None and backend.fp32_precision == "ieee":
+                backend.fp32_precision = precision
+        _OneDNN.before = ()
+
+
+def precision_of_backends() -> tuple[str | None, ...]:
+    """Return the precision of products of single backends; None where PyTorch is older than 2.9."""
+    return tuple(getattr(backend, "fp32_precision", None) for backend in _matmul_backends())
 
 
 def _matmul_backends() -> tuple[Any, ...]:
@@ -284,6 +301,7 @@ def onednn_is_float32() -> bool:
     exact = a.double() @ a.double()
     with products_by_onednn():
         error = (a @ a - exact).abs().max() / exact.abs().max()
+    restore_backends()
     return bool(error < FLOAT32_ERROR)
 
 

@@ -26,7 +26,12 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from rlzoo.accel.matmul_precision import LEAST_MULTIPLICATIONS, onednn_is_faster, products_by_onednn
+from rlzoo.accel.matmul_precision import (
+    LEAST_MULTIPLICATIONS,
+    onednn_is_faster,
+    products_by_onednn,
+    restore_backends,
+)
 from rlzoo.accel.switch import enabled
 from rlzoo.core.cpu_cores import IdleCores, available_cores, thread_limit
 from rlzoo.core.errors import UserError
@@ -144,6 +149,7 @@ class ThreadTuner:
         _running.remove((me, self))
         if all(thread != me for thread, _ in _running):
             restore_float_modes()
+        restore_backends()
         return was_in_charge
 
     # ------------------------------------------------------------------ timing

@@ -112,14 +112,34 @@ def test_inherited_precision_is_inherited_afterwards() -> None:
         pytest.skip("an older PyTorch")
     program = """
 import torch
-from rlzoo.accel.matmul_precision import products_by_onednn
-with products_by_onednn():
-    pass
+from rlzoo.accel.threads import ThreadTuner
+tuner = ThreadTuner(by_onednn=True)
+tuner.start(1)
+tuner.call("update", print, "step")
+tuner.call("update", print, "step")
+tuner.stop()
 torch.backends.fp32_precision = "tf32"
 print(torch.backends.cuda.matmul.fp32_precision)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["tf32"], done.stderr
+    assert done.stdout.split() == ["step", "step", "tf32"], done.stderr
+
+
+def test_precision_that_a_callback_gives_a_backend_stays() -> None:
+    if not hasattr(torch.backends.mkldnn, "matmul"):
+        pytest.skip("an older PyTorch")
+    program = """
+import torch
+from rlzoo.accel.threads import ThreadTuner
+tuner = ThreadTuner(by_onednn=True)
+tuner.start(1)
+tuner.call("update", print, "step")
+torch.backends.cuda.matmul.fp32_precision = "tf32"
+tuner.stop()
+print(torch.backends.cuda.matmul.fp32_precision)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["step", "tf32"], done.stderr
 
 
 def test_older_pytorch_has_no_precision_of_single_backends(monkeypatch: pytest.MonkeyPatch) -> None:
