@@ -333,8 +333,12 @@ class _RoundedGradients(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         by_x, by_weight, by_bias = ctx.needs_input_grad
         narrow = gradient.bfloat16()
+        of_weight = None
+        if by_weight:  # in the layout of the weights: optimisers read both
+            is_transposed = weight.stride(-1) > weight.stride(-2)
+            of_weight = rounded_product(narrow.mT, x).mT if is_transposed else rounded_product(x.mT, narrow)
         return (
             rounded_product(narrow, weight.mT) if by_x else None,
-            rounded_product(x.mT, narrow) if by_weight else None,
+            of_weight,
             gradient.sum(-2, keepdim=gradient.dim() == 3) if by_bias else None,
         )

@@ -124,6 +124,19 @@ def test_traced_steps_round_the_same_products(
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+def test_powers_of_adam_are_computed_in_no_loop() -> None:
+    from torch._inductor.utils import run_and_get_code
+
+    torch._dynamo.reset()
+    model = make("DQN")
+    model.compile_networks = True
+    _, programs = run_and_get_code(model.learn, 30)
+    assert any("sqrt" in program for program in programs)
+    assert not any("std::pow" in program for program in programs)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 def test_rounded_products_are_compiled(rounded: None) -> None:
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
@@ -220,6 +233,7 @@ def test_steps_that_compile_are_told_to_the_tuner(monkeypatch: pytest.MonkeyPatc
     ("optimizer_class", "options"),
     [
         (torch.optim.Adam, {"weight_decay": 0.1, "betas": (0.8, 0.99)}),
+        (torch.optim.Adam, {"betas": (0.0, 0.9)}),
         (torch.optim.AdamW, {"weight_decay": 0.1}),
         (torch.optim.RMSprop, {"alpha": 0.9, "eps": 1e-4}),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -184,6 +184,14 @@ def test_gradients_of_small_products_keep_their_bits(n_rows: int, n_in: int, n_o
     expected = gradients()
     set_matmul_precision("medium", CPU)
     assert all(map(torch.equal, gradients(), expected))
+
+
+@pytest.mark.parametrize("function", [linear, affine])
+def test_gradients_lie_in_memory_as_weights_do(function: Callable[..., Tensor]) -> None:
+    x, weight, bias = matrices((256, 200), (300, 200) if function is linear else (200, 300), (300,))
+    set_matmul_precision("high", CPU)
+    (gradient,) = torch.autograd.grad(function(x, weight.requires_grad_(), bias).square().sum(), weight)
+    assert gradient.stride() == weight.stride()
 
 
 def test_layers_of_critics_have_gradients_of_single_layers() -> None:

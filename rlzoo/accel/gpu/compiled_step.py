@@ -12,6 +12,7 @@ training of the same networks starts faster.
 from __future__ import annotations
 
 import importlib.util
+import math
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -146,6 +147,8 @@ class TracedParameters:
         with torch.no_grad():
             for step in self.steps:
                 step.add_(1)
+            is_rmsprop = self.kind is torch.optim.RMSprop
+            change, rates = (self._rmsprop, (lr,)) if is_rmsprop else (self._adam, self._rates_of_adam())
             for i, (parameter, gradient) in enumerate(zip(self.parameters, gradients, strict=True)):
                 if not parameter.requires_grad:
                     continue
@@ -154,23 +157,30 @@ class TracedParameters:
                 elif decay:
                     gradient = gradient + decay * parameter
                 moments = [column[i] for column in self.columns]
-                change = self._rmsprop if self.kind is torch.optim.RMSprop else self._adam
-                parameter.sub_(lr * change(gradient, *moments))
+                parameter.sub_(change(gradient, *moments, *rates))
 
-    def _adam(self, gradient: Tensor, average: Tensor, square: Tensor) -> Tensor:
-        """Update the averages; return the direction of Adam (Kingma and Ba 2015, algorithm 1)."""
-        beta1, beta2 = self.settings["betas"]
+    def _rates_of_adam(self) -> tuple[Tensor, Tensor]:
+        """Return the learning rate, and the factor of the root, both with the correction of their bias.
+
+        PyTorch's compiler computes exponentials that several loops use once, but powers in each loop, for
+        each of its vectors: a third of the time of a step on a layer of 300 x 400.
+        """
+        log1, log2 = (math.log(beta) if beta else -math.inf for beta in self.settings["betas"])
         step = self.steps[0]
+        return self.settings["lr"] / (1 - (step * log1).exp()), (1 - (step * log2).exp()).rsqrt()
+
+    def _adam(self, gradient: Tensor, average: Tensor, square: Tensor, lr: Tensor, factor: Tensor) -> Tensor:
+        """Update the averages; return the change of Adam (Kingma and Ba 2015, algorithm 1)."""
+        beta1, beta2 = self.settings["betas"]
         average.lerp_(gradient, 1 - beta1)
         square.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
-        root = square.sqrt() / (1 - beta2**step).sqrt()
-        return average / (1 - beta1**step) / (root + self.settings["eps"])
+        return lr * average / (square.sqrt() * factor + self.settings["eps"])
 
-    def _rmsprop(self, gradient: Tensor, square: Tensor) -> Tensor:
-        """Update the average; return the direction of RMSprop, whose epsilon is outside the root."""
+    def _rmsprop(self, gradient: Tensor, square: Tensor, lr: Tensor) -> Tensor:
+        """Update the average; return the change of RMSprop, whose epsilon is outside the root."""
         alpha = self.settings["alpha"]
         square.mul_(alpha).addcmul_(gradient, gradient, value=1 - alpha)
-        return gradient / (square.sqrt() + self.settings["eps"])
+        return lr * gradient / (square.sqrt() + self.settings["eps"])
 
 
 class CompiledStep:
