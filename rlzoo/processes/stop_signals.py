@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from typing import Any
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 ECHO = 0.2  # seconds in which a repeated signal is the same one, sent to the process and to its group
 RETRY = 0.05  # seconds until a signal that had to wait is sent again
+REMINDER = 1.0  # seconds until KeyboardInterrupt is raised again where it had no effect
 IMPORTERS = ("importlib._bootstrap", "importlib._bootstrap_external")
 
 
@@ -28,10 +30,11 @@ class StopSignals:
     `interruptible`, and waits elsewhere. It also waits while a module is being imported.
 
     So the code that must not be cut short (claiming, saving) is everything that is not marked. A signal that
-    waited is found in `received`, and raises as soon as an `interruptible` section begins. The second signal
-    kills the worker processes and ends the process with exit code 130. A SIGHUP that is ignored (`nohup`)
-    stays so. In a thread other than the main one nothing is installed: Python delivers signals to the main
-    thread only.
+    waited is found in `received`, and raises as soon as an `interruptible` section begins. Where the
+    exception is lost (in `__del__`, or in a check of a program that `torch.compile` has made), it is raised
+    again. The second signal kills the worker processes and ends the process with exit code 130. A SIGHUP that
+    is ignored (`nohup`) stays so. In a thread other than the main one nothing is installed: Python delivers
+    signals to the main thread only.
 
     :param answer: what the first signal is answered with
     """
@@ -40,7 +43,8 @@ class StopSignals:
         self.answer = answer
         self.received: signal.Signals | None = None
         self._received_at = 0.0
-        self._raising = False
+        self._raising = self._is_reminder = False
+        self._reminder: threading.Timer | None = None
         self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> StopSignals:
@@ -53,6 +57,9 @@ class StopSignals:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._reminder is not None:  # its signal would meet the former handler
+            self._reminder.cancel()
+            self._reminder.join()
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 
@@ -71,6 +78,10 @@ class StopSignals:
         if imports_in_progress(frame) > self._imports:
             send_again(number)
             return
+        is_reminder, self._is_reminder = self._is_reminder, False
+        if is_reminder:
+            self._interrupt(number)
+            return
         if self.received is not None:
             if time.monotonic() - self._received_at > ECHO:
                 end_at_once()
@@ -79,8 +90,29 @@ class StopSignals:
         # Not print: the signal may have come in the middle of another write to the same stream.
         with suppress(OSError):  # the terminal is gone
             os.write(2, f"\nrlzoo: {self.received.name}: {self.answer}; once more ends at once\n".encode())
-        if self._raising:
+        self._interrupt(number)
+
+    def _interrupt(self, number: int) -> None:
+        """Raise KeyboardInterrupt in an interruptible section, unless it is on its way out of it."""
+        if not self._raising:
+            return
+        self._reminder = threading.Timer(REMINDER, self._remind, (number,))
+        self._reminder.daemon = True
+        self._reminder.start()
+        if not _is_interrupted(sys.exc_info()[1]):
             raise KeyboardInterrupt
+
+    def _remind(self, number: int) -> None:
+        if self._raising:
+            self._is_reminder = True
+            signal.raise_signal(number)
+
+
+def _is_interrupted(error: BaseException | None) -> bool:
+    """Return whether an exception is a KeyboardInterrupt, or was raised where one is handled."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def _is_ignored(number: signal.Signals) -> bool:

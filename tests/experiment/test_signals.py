@@ -6,10 +6,12 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from rlzoo.processes import stop_signals
 from rlzoo.processes.stop_signals import StopSignals
 
 
@@ -28,6 +30,51 @@ def test_elsewhere_it_waits_for_the_next_such_section():
         with pytest.raises(KeyboardInterrupt), stop.interruptible():
             pytest.fail("the section began although a signal was waiting")
     assert saved
+
+
+class SignalsWhenDeleted:
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.01)  # Python ignores exceptions in here
+
+
+@pytest.fixture
+def reminded_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stop_signals, "REMINDER", 0.05)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_interrupt_that_is_lost_is_raised_again(reminded_soon: None):
+    with StopSignals() as stop, pytest.raises(KeyboardInterrupt), stop.interruptible():
+        SignalsWhenDeleted()
+        assert stop.received == signal.SIGTERM
+        for _ in range(100):
+            time.sleep(0.05)
+        pytest.fail("the signal was forgotten")
+
+
+def test_cleaning_up_after_an_interrupt_is_not_interrupted(reminded_soon: None):
+    cleaned_up = False
+    with StopSignals() as stop, pytest.raises(KeyboardInterrupt), stop.interruptible():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+        finally:
+            with suppress(ValueError):
+                int("no number")
+            for _ in range(10):
+                time.sleep(0.03)
+            cleaned_up = True
+    assert cleaned_up
+
+
+def test_interrupt_is_not_raised_again_afterwards(reminded_soon: None):
+    with StopSignals() as stop:
+        with pytest.raises(KeyboardInterrupt), stop.interruptible():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+        time.sleep(0.2)
+    assert stop.received == signal.SIGTERM
 
 
 def test_handlers_are_put_back():
@@ -71,6 +118,7 @@ def test_in_another_thread_nothing_is_installed():
 
 SECOND = """
 import multiprocessing, os, signal, sys, time
+from rlzoo.processes import stop_signals
 from rlzoo.processes.stop_signals import StopSignals
 if __name__ == "__main__":
     worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
