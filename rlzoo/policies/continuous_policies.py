@@ -113,6 +113,8 @@ class ContinuousPolicy(BasePolicy):
         """What the actor is made from, besides its features extractor."""
         return {**self._network_kwargs(), "net_arch": self.pi_arch}
 
+    net_args = actor_kwargs
+
     @property
     def critic_kwargs(self) -> dict[str, Any]:
         """What the critics are made from, besides their features extractor."""

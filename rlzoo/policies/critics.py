@@ -48,7 +48,7 @@ class Critics(EnsembleMlp, SavableModule):
         super().__init__(n_critics, width, n_outputs, net_arch, activation_fn, **layers)
         self.observation_space, self.normalize_images = observation_space, normalize_images
         self.features_extractor = features_extractor
-        self.train_extractor = not share_features_extractor
+        self.share_features_extractor = share_features_extractor
 
     def __getattr__(self, name: str) -> nn.Module | Tensor:
         """Return `qf0`, `qf1`, ...: the critics one by one, as in `q_networks`."""
@@ -65,7 +65,7 @@ class Critics(EnsembleMlp, SavableModule):
         """Return values [n_critics, B, n_outputs] of raw observations and actions [B, ...]."""
         if actions.dim() != 2:
             actions = actions.reshape(len(actions), -1)
-        with torch.set_grad_enabled(self.train_extractor and torch.is_grad_enabled()):
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.share_features_extractor):
             features = self.extract_features(obs)
         return super().forward(torch.cat([features, actions], dim=1))
 
@@ -108,8 +108,7 @@ class Critics(EnsembleMlp, SavableModule):
 
     def trainable_parameters(self) -> list[nn.Parameter]:
         """Return what the critics' loss changes: all but an extractor that is the actor's."""
-        named = self.named_parameters()
-        return [p for name, p in named if self.train_extractor or not name.startswith("features_extractor.")]
+        return trainable_parameters_of(self)
 
 
 class QuantileCritics(Critics):
@@ -257,7 +256,7 @@ def as_critics(critic: Any, share_features_extractor: bool) -> Any:
 
     :param share_features_extractor: whether their extractor is the actor's
     """
-    if not hasattr(critic, "share_features_extractor") and not isinstance(critic, Critics):
+    if not hasattr(critic, "share_features_extractor"):
         critic.share_features_extractor = share_features_extractor
     functions: dict[str, Callable[..., Any]] = {
         "all_values": values_of,
