@@ -255,6 +255,14 @@ class PlainCritic(BaseModel):
         return self.first_net(inputs), self.second_net(inputs)
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_policies_tell_what_their_networks_are_made_of(shared):
+    policy_kwargs = {"share_features_extractor": shared, "net_arch": [8]}
+    policy = SAC("MlpPolicy", "Pendulum-v1", policy_kwargs=policy_kwargs).policy
+    assert policy.critic.share_features_extractor is shared
+    assert policy.net_args == policy.actor_kwargs and policy.net_args["net_arch"] == [8]
+
+
 def policy_with(base, critic):
     class Own(base):
         def make_critic(self, features_extractor=None):
