@@ -111,9 +111,7 @@ class ContinuousPolicy(BasePolicy):
     @property
     def actor_kwargs(self) -> dict[str, Any]:
         """What the actor is made from, besides its features extractor."""
-        return {**self._network_kwargs(), "net_arch": self.pi_arch}
-
-    net_args = actor_kwargs
+        return self.net_args
 
     @property
     def critic_kwargs(self) -> dict[str, Any]:
@@ -124,6 +122,11 @@ class ContinuousPolicy(BasePolicy):
             "n_critics": self.n_critics,
             "share_features_extractor": self.share_features_extractor,
         }
+
+    @property
+    def net_args(self) -> dict[str, Any]:
+        """What any actor is made from, besides its features extractor."""
+        return {**self._network_kwargs(), "net_arch": self.pi_arch}
 
     def _network_kwargs(self) -> dict[str, Any]:
         return {
