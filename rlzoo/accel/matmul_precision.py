@@ -177,6 +177,7 @@ class _OneDNN(threading.local):
 
     n_own = 0
     n_inside: ClassVar[int] = 0
+    n_trainings: ClassVar[int] = 0
     before: ClassVar[tuple[str | None, ...]] = ()
     """Precision of single backends, until it is restored."""
 
@@ -190,7 +191,7 @@ def products_by_onednn() -> Iterator[None]:
 
     PyTorch has no switch for the library. With its precision `medium`, products go to oneDNN, which may then
     round their factors to bfloat16, but does not where `onednn_is_faster`. Python threads may overlap: the
-    last one restores the precision, and `restore_backends` that of single backends.
+    last one restores the precision, and that of single backends unless trainings `keep_backends`.
     """
     with _lock:
         is_set = precision_of_script() == "highest"
@@ -234,22 +235,34 @@ def _leave_onednn(n: int) -> int:
     _onednn.n_own -= n
     if n and not _OneDNN.n_inside and precision_of_torch() == "medium":  # else code inside has set another
         torch.set_float32_matmul_precision("highest")
+    _restore_backends()
     return n
 
 
-def restore_backends() -> None:
-    """Let single backends inherit their precision as before the first `products_by_onednn`.
+def keep_backends() -> None:
+    """Restore the precision of single backends at `release_backends` only: it takes as long as all the rest.
 
-    They inherit it where theirs is "none", which differs from "ieee", what `highest` sets. At the end of a
-    training, because it takes as long as all the rest of `products_by_onednn`.
+    Backends inherit that of `torch.backends` where theirs is "none", and `highest` sets "ieee". So until then
+    `torch.backends.fp32_precision` has no effect on products.
     """
     with _lock:
-        if _OneDNN.n_inside:
-            return
-        for backend, precision in zip(_matmul_backends(), _OneDNN.before, strict=False):
-            if precision is not None and backend.fp32_precision == "ieee":
-                backend.fp32_precision = precision
-        _OneDNN.before = ()
+        _OneDNN.n_trainings += 1
+
+
+def release_backends() -> None:
+    """End what `keep_backends` has begun, for this training."""
+    with _lock:
+        _OneDNN.n_trainings -= 1
+        _restore_backends()
+
+
+def _restore_backends() -> None:
+    if _OneDNN.n_inside or _OneDNN.n_trainings:
+        return
+    for backend, precision in zip(_matmul_backends(), _OneDNN.before, strict=False):
+        if precision is not None and backend.fp32_precision == "ieee":  # else a script has set another
+            backend.fp32_precision = precision
+    _OneDNN.before = ()
 
 
 def precision_of_backends() -> tuple[str | None, ...]:
@@ -301,7 +314,6 @@ def onednn_is_float32() -> bool:
     exact = a.double() @ a.double()
     with products_by_onednn():
         error = (a @ a - exact).abs().max() / exact.abs().max()
-    restore_backends()
     return bool(error < FLOAT32_ERROR)
 
 

@@ -28,9 +28,10 @@ from torch import nn
 
 from rlzoo.accel.matmul_precision import (
     LEAST_MULTIPLICATIONS,
+    keep_backends,
     onednn_is_faster,
     products_by_onednn,
-    restore_backends,
+    release_backends,
 )
 from rlzoo.accel.switch import enabled
 from rlzoo.core.cpu_cores import IdleCores, available_cores, thread_limit
@@ -140,6 +141,7 @@ class ThreadTuner:
         """Begin a training with `n` threads; `before` is the number that is set afterwards."""
         self.is_running, self.outside, self.current, self.before = True, n, n, before
         _running.append((threading.get_ident(), self))
+        keep_backends()
         if n != self.get_threads() or n > 1:
             self.set_threads(n)
 
@@ -149,7 +151,7 @@ class ThreadTuner:
         _running.remove((me, self))
         if all(thread != me for thread, _ in _running):
             restore_float_modes()
-        restore_backends()
+        release_backends()
         return was_in_charge
 
     # ------------------------------------------------------------------ timing

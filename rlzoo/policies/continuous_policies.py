@@ -91,6 +91,7 @@ class ContinuousPolicy(BasePolicy):
         self.layer_norm, self.dropout = layer_norm, dropout
         self.action_dim = int(np.prod(action_space.shape or ()))
         self.pi_arch, self.qf_arch = self._architecture(net_arch)
+        self.net_args = {**self._network_kwargs(), "net_arch": self.pi_arch}
         self._build(lr_schedule)
         as_critics(self.critic, share_features_extractor)
         if self.with_target_critics:
@@ -111,7 +112,7 @@ class ContinuousPolicy(BasePolicy):
     @property
     def actor_kwargs(self) -> dict[str, Any]:
         """What the actor is made from, besides its features extractor."""
-        return self.net_args
+        return dict(self.net_args)
 
     @property
     def critic_kwargs(self) -> dict[str, Any]:
@@ -122,11 +123,6 @@ class ContinuousPolicy(BasePolicy):
             "n_critics": self.n_critics,
             "share_features_extractor": self.share_features_extractor,
         }
-
-    @property
-    def net_args(self) -> dict[str, Any]:
-        """What any actor is made from, besides its features extractor."""
-        return {**self._network_kwargs(), "net_arch": self.pi_arch}
 
     def _network_kwargs(self) -> dict[str, Any]:
         return {

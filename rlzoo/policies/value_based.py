@@ -72,7 +72,6 @@ class QNetwork(PolicyPart):
             self.quantile_net = stream(n_actions)
         head = "advantage_net" if dueling else "q_net" if n_quantiles is None else "quantile_net"
         self.head, self.dueling = head, dueling
-        self.train_extractor = trained
 
     def features(self, obs: TensorObs) -> Tensor:
         """Return the features, [B, features_dim]."""

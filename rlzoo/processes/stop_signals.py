@@ -45,10 +45,12 @@ class StopSignals:
         self._received_at = 0.0
         self._raising = self._is_reminder = False
         self._reminder: threading.Timer | None = None
+        self._interrupt: KeyboardInterrupt | None = None
         self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> StopSignals:
         if threading.current_thread() is threading.main_thread():
+            self._thread = threading.get_ident()
             self._imports = imports_in_progress(inspect.currentframe())
             wanted = [number for number in SIGNALS if number == signal.SIGINT or not _is_ignored(number)]
             self._previous = {number: signal.signal(number, self._on_signal) for number in wanted}
@@ -72,47 +74,73 @@ class StopSignals:
                 raise KeyboardInterrupt
             yield
         finally:
-            self._raising = False
+            self._raising, self._interrupt = False, None  # no call, in which a signal could raise
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if imports_in_progress(frame) > self._imports:
-            send_again(number)
-            return
         is_reminder, self._is_reminder = self._is_reminder, False
-        if is_reminder:
-            self._interrupt(number)
-            return
-        if self.received is not None:
+        if imports_in_progress(frame) > self._imports:
+            if is_reminder:
+                self._remind_later(number)
+            else:
+                send_again(number)
+        elif is_reminder:
+            if not _is_on_its_way(self._interrupt, sys.exc_info()[1]):
+                self._raise(number)
+            self._remind_later(number)
+        elif self.received is not None:
             if time.monotonic() - self._received_at > ECHO:
                 end_at_once()
-            return
-        self.received, self._received_at = signal.Signals(number), time.monotonic()
-        # Not print: the signal may have come in the middle of another write to the same stream.
-        with suppress(OSError):  # the terminal is gone
-            os.write(2, f"\nrlzoo: {self.received.name}: {self.answer}; once more ends at once\n".encode())
-        self._interrupt(number)
+        else:
+            self.received, self._received_at = signal.Signals(number), time.monotonic()
+            message = f"\nrlzoo: {self.received.name}: {self.answer}; once more ends at once\n"
+            # Not print: the signal may have come in the middle of another write to the same stream.
+            with suppress(OSError):  # the terminal is gone
+                os.write(2, message.encode())
+            self._raise(number)
 
-    def _interrupt(self, number: int) -> None:
-        """Raise KeyboardInterrupt in an interruptible section, unless it is on its way out of it."""
-        if not self._raising:
-            return
-        self._reminder = threading.Timer(REMINDER, self._remind, (number,))
-        self._reminder.daemon = True
-        self._reminder.start()
-        if not _is_interrupted(sys.exc_info()[1]):
-            raise KeyboardInterrupt
+    def _raise(self, number: int) -> None:
+        """Raise KeyboardInterrupt in an interruptible section."""
+        if self._raising:
+            self._remind_later(number)
+            self._interrupt = KeyboardInterrupt()
+            raise self._interrupt
+
+    def _remind_later(self, number: int) -> None:
+        """Let the signal come again while the section goes on."""
+        if self._raising:
+            timer = threading.Timer(REMINDER, self._remind, (number,))
+            timer.daemon = True
+            with suppress(RuntimeError):  # no thread can be started
+                timer.start()
+                self._reminder = timer
 
     def _remind(self, number: int) -> None:
-        if self._raising:
-            self._is_reminder = True
+        if not self._raising:
+            return
+        if signal.getsignal(number) != self._on_signal:  # that of another one inside of this one
+            self._remind_later(number)
+            return
+        self._is_reminder = True
+        if hasattr(signal, "pthread_kill"):  # wakes the main thread from what it waits for
+            signal.pthread_kill(self._thread, number)
+        else:
             signal.raise_signal(number)
 
 
-def _is_interrupted(error: BaseException | None) -> bool:
-    """Return whether an exception is a KeyboardInterrupt, or was raised where one is handled."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__context__
-    return error is not None
+def _is_on_its_way(interrupt: KeyboardInterrupt | None, handled: BaseException | None) -> bool:
+    """Return whether code that cleans up after `interrupt` handles an exception now.
+
+    A generator that is closed meanwhile handles GeneratorExit.
+    """
+    if isinstance(handled, GeneratorExit):
+        return True
+    seen: set[int] = set()
+    while handled is not None and id(handled) not in seen:
+        if handled is interrupt:
+            return True
+        seen.add(id(handled))
+        handled = handled.__context__
+    return False
 
 
 def _is_ignored(number: signal.Signals) -> bool:

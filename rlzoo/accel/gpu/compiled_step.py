@@ -160,7 +160,7 @@ class TracedParameters:
                 parameter.sub_(change(gradient, *moments, *rates))
 
     def _rates_of_adam(self) -> tuple[Tensor, Tensor]:
-        """Return the learning rate, and the factor of the root, both with the correction of their bias.
+        """Return the learning rate and the factor of the root, both with Adam's bias correction.
 
         PyTorch's compiler computes exponentials that several loops use once, but powers in each loop, for
         each of its vectors: a third of the time of a step on a layer of 300 x 400.
