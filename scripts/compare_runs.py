@@ -3,6 +3,7 @@
     python scripts/compare_runs.py                                    # TD3 on LunarLanderContinuous-v3
     python scripts/compare_runs.py --algo sac --env Pendulum-v1
     python scripts/compare_runs.py --algo tqc --env MountainCarContinuous-v0
+    python scripts/compare_runs.py --algo sac --env HalfCheetahBulletEnv-v0 --shipped
 
 Runs in an environment that has both packages. rlzoo's agent starts with the weights of the other one, and
 takes random actions and batches as stable-baselines3 draws them (`_sample_action`, `replay_buffer.sample`);
@@ -25,6 +26,8 @@ import torch
 
 import rlzoo
 from rlzoo.buffers.samples import ReplayBufferSamples
+from rlzoo.config.run import RunConfig
+from rlzoo.experiment.resolve import resolve_run
 
 SEED = 3
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -37,7 +40,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "policy_kwargs": {"log_std_init": -3.67, "net_arch": [64, 64]},
     },
 }  # fmt: skip
-PRINTED = (100, 250, 500, 510, 550, 600, 650, 700, 800, 1000, 1500, 2000, 3000)
+PRINTED = (100, 210, 220, 230, 240, 250, 260, 300, 500, 510, 550, 600, 650, 700, 800, 1000, 1500, 2000, 3000)
+
+
+def shipped(algo: str, env_id: str) -> dict[str, Any]:
+    """Return the shipped hyperparameters, with which gradient steps begin after 200 steps here."""
+    resolved = resolve_run(RunConfig(algo=algo, env_id=env_id))
+    return {**resolved.hyperparams, "policy_kwargs": resolved.policy_kwargs, "learning_starts": 200}
 
 
 def their_agent(algo: str, env_id: str) -> Any:
@@ -106,7 +115,10 @@ def main() -> None:
     parser.add_argument("--algo", choices=list(OPTIONS), default="td3")
     parser.add_argument("--env", default="LunarLanderContinuous-v3")
     parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--shipped", action="store_true", help="use the shipped hyperparameters")
     args = parser.parse_args()
+    if args.shipped:
+        OPTIONS[args.algo] = shipped(args.algo, args.env)
     torch.set_num_threads(1)
     theirs, nudged = (their_agent(args.algo, args.env) for _ in range(2))
     ours = our_agent(args.algo, args.env, theirs)
