@@ -141,7 +141,8 @@ class ThreadTuner:
         """Begin a training with `n` threads; `before` is the number that is set afterwards."""
         self.is_running, self.outside, self.current, self.before = True, n, n, before
         _running.append((threading.get_ident(), self))
-        keep_backends()
+        if self.by_onednn:
+            keep_backends()
         if n != self.get_threads() or n > 1:
             self.set_threads(n)
 
@@ -151,7 +152,8 @@ class ThreadTuner:
         _running.remove((me, self))
         if all(thread != me for thread, _ in _running):
             restore_float_modes()
-        release_backends()
+        if self.by_onednn:
+            release_backends()
         return was_in_charge
 
     # ------------------------------------------------------------------ timing
