@@ -27,6 +27,7 @@ import torch
 import rlzoo
 from rlzoo.buffers.samples import ReplayBufferSamples
 from rlzoo.config.run import RunConfig
+from rlzoo.envs.single_env.registration import ensure_registered
 from rlzoo.experiment.resolve import resolve_run
 
 SEED = 3
@@ -117,6 +118,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--shipped", action="store_true", help="use the shipped hyperparameters")
     args = parser.parse_args()
+    ensure_registered(args.env)
     if args.shipped:
         OPTIONS[args.algo] = shipped(args.algo, args.env)
     torch.set_num_threads(1)

@@ -84,9 +84,10 @@ class StopSignals:
             else:
                 send_again(number)
         elif is_reminder:
-            if not _is_on_its_way(self._interrupt, sys.exc_info()[1]):
+            if _is_on_its_way(self._interrupt, sys.exc_info()[1]):
+                self._remind_later(number)
+            else:
                 self._raise(number)
-            self._remind_later(number)
         elif self.received is not None:
             if time.monotonic() - self._received_at > ECHO:
                 end_at_once()

@@ -107,39 +107,30 @@ def test_precision_that_a_step_sets_stays() -> None:
         torch.set_float32_matmul_precision("highest")
 
 
-def test_inherited_precision_is_inherited_afterwards() -> None:
-    if not hasattr(torch.backends.mkldnn, "matmul"):
-        pytest.skip("an older PyTorch")
-    program = """
+STEP = """
 import torch
 from rlzoo.accel.threads import ThreadTuner
 tuner = ThreadTuner(by_onednn=True)
 tuner.start(1)
 tuner.call("update", print, "step")
+"""
+INHERITED = """
 left = iter(tuner.timed([1]))
 next(left)  # an exception may hold it longer than the training
 tuner.stop()
 del left
 torch.backends.fp32_precision = "tf32"
-print(torch.backends.cuda.matmul.fp32_precision)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["step", "tf32"], done.stderr
-
-
-def test_precision_that_a_callback_gives_a_backend_stays() -> None:
-    if not hasattr(torch.backends.mkldnn, "matmul"):
-        pytest.skip("an older PyTorch")
-    program = """
-import torch
-from rlzoo.accel.threads import ThreadTuner
-tuner = ThreadTuner(by_onednn=True)
-tuner.start(1)
-tuner.call("update", print, "step")
+SET_IN_A_CALLBACK = """
 torch.backends.cuda.matmul.fp32_precision = "tf32"
 tuner.stop()
-print(torch.backends.cuda.matmul.fp32_precision)
 """
+
+
+@pytest.mark.skipif(not hasattr(torch.backends.mkldnn, "matmul"), reason="an older PyTorch")
+@pytest.mark.parametrize("after", [INHERITED, SET_IN_A_CALLBACK], ids=["inherited", "set in a callback"])
+def test_precision_of_a_backend_is_that_of_the_script_afterwards(after: str) -> None:
+    program = f"{STEP}{after}print(torch.backends.cuda.matmul.fp32_precision)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["step", "tf32"], done.stderr
 
