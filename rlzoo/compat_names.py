@@ -225,6 +225,10 @@ SPECIAL: dict[str, dict[str, str]] = {
         "Actor": "rlzoo.policies.actors:SquashedGaussianActor",
         "Critic": "rlzoo.policies.critics:QuantileCritic",
     },
+    "sb3_contrib.common.maskable.buffers": {
+        f"Maskable{name}": f"rlzoo.buffers.rollout_buffer:{name}"
+        for name in ("RolloutBuffer", "DictRolloutBuffer")
+    },
     "sb3_contrib.common.maskable.evaluation": {
         "evaluate_policy": "rlzoo.evaluation.evaluate:evaluate_masked_policy"
     },
@@ -267,10 +271,6 @@ SPECIAL |= {
 
 # What rlzoo lacks, and what to use instead; said when it is called.
 INSTEAD = {
-    **dict.fromkeys(
-        ("MaskableRolloutBuffer", "MaskableDictRolloutBuffer"),
-        "rlzoo.RolloutBuffer keeps action masks, too; the algorithm makes it",
-    ),
     **dict.fromkeys(
         ("RecurrentRolloutBuffer", "RecurrentDictRolloutBuffer"),
         "rlzoo.RolloutBuffer keeps recurrent states, too; the algorithm makes it",

@@ -322,6 +322,12 @@ def test_policies_are_those_of_the_algorithm(aliases):
     assert importlib.import_module("sb3_contrib.ppo_recurrent").MlpPolicy is RecurrentActorCriticPolicy
 
 
+def test_maskable_rollout_buffers_are_those_that_keep_masks(aliases):
+    buffers = importlib.import_module("sb3_contrib.common.maskable.buffers")
+    names = [buffers.MaskableRolloutBuffer.__name__, buffers.MaskableDictRolloutBuffer.__name__]
+    assert names == ["RolloutBuffer", "DictRolloutBuffer"]
+
+
 def test_system_info_names_the_version_that_is_offered(aliases, capsys):
     sb3 = importlib.import_module("stable_baselines3")
     info, text = importlib.import_module("stable_baselines3.common.utils").get_system_info()

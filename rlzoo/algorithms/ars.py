@@ -16,6 +16,7 @@ the sample standard deviation, with n - 1.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,7 +92,11 @@ class ARSConfig:
         check_range(self, ("learning_rate",), low=0)
         check_range(self, ("delta_std",), low=0, above=True)
         if self.n_top is not None and self.n_top > self.n_delta:
-            raise UserError(f"n_top must be at most n_delta, {self.n_delta}, not {self.n_top}")
+            warnings.warn(
+                f"n_top {self.n_top} is more than n_delta, {self.n_delta}: all directions are used",
+                stacklevel=2,
+            )
+            object.__setattr__(self, "n_top", self.n_delta)
 
 
 SEARCH_SPACE: SearchSpace = {

@@ -7,7 +7,7 @@ Agents that override none of them collect in `rlzoo.training.on_policy_loop` and
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from gymnasium import spaces
 from rlzoo.algorithms.train_frequency import RolloutReturn, TrainFreq, should_collect_more_steps
 from rlzoo.buffers.base_buffer import Obs, map_obs
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
-from rlzoo.buffers.rollout_buffer import DictRolloutBuffer, RolloutBuffer
+from rlzoo.buffers.rollout_buffer import DictRolloutBuffer, PolicyContext, RolloutBatch, RolloutBuffer
 from rlzoo.callbacks.base_callback import BaseCallback, LoopLocals
 from rlzoo.core.action_noise import ActionNoise
 from rlzoo.core.errors import UnknownArgument, UserError
@@ -37,10 +37,10 @@ GIVEN_BY_ALGORITHM = (
 """Arguments of a rollout buffer that are those of the algorithm."""
 FILLING_METHODS = ("reset", "add", "compute_returns_and_advantage")
 """What fills a rollout buffer, where its class overrides one of them."""
-UNCALLED_BUFFER_METHODS: Mapping[str, str] = {
-    "get": "minibatches(batch, batch_size, rollout) of the algorithm, or its train()",
-    "_get_samples": "read_rollout(rollout) of the algorithm, or its train()",
-}
+UNCALLED_BUFFER_METHODS: Mapping[str, str] = dict.fromkeys(
+    ("get", "_get_samples"), "update(rollout, counters) of the algorithm, or its train()"
+)
+"""Methods of a rollout buffer that few algorithms call, and what is overridden instead with the others."""
 
 
 def check_buffer_class(algorithm: OnPolicyLearner, cls: object) -> bool:
@@ -57,7 +57,8 @@ def check_buffer_class(algorithm: OnPolicyLearner, cls: object) -> bool:
             raise UnknownArgument(f"rollout_buffer_kwargs: {text}")
         if name in GIVEN_BY_ALGORITHM:
             raise UnknownArgument(f"rollout_buffer_kwargs: {name} is not given here, the algorithm knows it")
-    refusal = None if algorithm.overrides_train else uncalled_override(cls, UNCALLED_BUFFER_METHODS)
+    called = algorithm.overrides_train or algorithm.learns_from_get
+    refusal = None if called else uncalled_override(cls, UNCALLED_BUFFER_METHODS)
     if refusal is not None:
         raise UserError(refusal)
     fills = _fills_itself(cls)
@@ -103,6 +104,7 @@ class OnPolicyCollection(StepMethods):
     overridden_loop: ClassVar[Callable[..., None]] = overridden_loops.on_policy
     assigned_rollout: RolloutBuffer | None = None  # by a script, or by its `_setup_model`
     own_buffer_class: type[RolloutBuffer] | None = None  # given by the user
+    learns_from_get: ClassVar[bool] = False  # whether all batches are those of `minibatches`
 
     @property
     def rollout_buffer_class(self: Any) -> type[RolloutBuffer]:
@@ -183,6 +185,18 @@ class OnPolicyCollection(StepMethods):
         rollout_buffer.reset()
         locals_ = LoopLocals(self, callback, rollout_buffer=rollout_buffer)
         return collect(self, env, rollout_buffer, callback, locals_)
+
+    def own_minibatches(self, rollout: RolloutBuffer, batch_size: int) -> Iterator[RolloutBatch]:
+        """Yield what the `get` of a user's rollout buffer yields, as batches to learn from."""
+        stored = torch.from_numpy(rollout.action_column)
+        for samples in rollout.get(batch_size):
+            actions = samples.actions.reshape(-1, *stored.shape[2:]).to(stored.dtype)
+            context: PolicyContext = {}
+            if (masks := getattr(samples, "action_masks", None)) is not None:
+                context["action_masks"] = masks.bool()
+            columns = (samples.old_values, samples.old_log_prob, samples.advantages, samples.returns)
+            flat = (column.flatten() for column in columns)
+            yield RolloutBatch(samples.observations, actions, context, *flat)
 
     def estimate(
         self: Any, rollout: RolloutBuffer

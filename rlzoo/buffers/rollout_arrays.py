@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -46,26 +46,52 @@ class Estimates(NamedTuple):
     returns: np.ndarray
 
 
-class _Estimate:
-    """Descriptor of one of the `Estimates` of a rollout; where `add` has filled it, it may be assigned."""
+ARRAYS = (
+    "observations", "actions", "rewards", "episode_starts", "action_masks",
+    "values", "log_probs", "advantages", "returns",
+)  # fmt: skip
+"""Attributes of a rollout that are arrays [n_steps, n_envs, ...]; the masks where there are some."""
+COPIES = ("episode_starts", "action_masks")
+"""Those that are copies of what the rollout stores."""
 
-    def __init__(self, doc: str) -> None:
-        self.__doc__ = doc
+T = TypeVar("T")
+
+
+class _Column(Generic[T]):
+    """Descriptor of an array of a rollout, computed on access; an assigned one is written to the rollout.
+
+    Where `generator_ready` has put the array into `vars(rollout)`, that one is read and replaced.
+
+    :param compute: return the array of a rollout
+    """
+
+    def __init__(self, compute: Callable[[Any], T], doc: str | None = None) -> None:
+        self.compute = compute
+        self.__doc__ = doc or compute.__doc__
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def __get__(self, rollout: RolloutArrays | None, owner: type) -> np.ndarray:
+    def __get__(self, rollout: RolloutArrays | None, owner: type) -> T:
         if rollout is None:  # of the class
             return self  # type: ignore[return-value]
-        array: np.ndarray = getattr(rollout.estimated(), self.name)
-        return array
+        return vars(rollout)[self.name] if self.name in vars(rollout) else self.compute(rollout)
 
-    def __set__(self, rollout: RolloutArrays, value: Values) -> None:
-        column = self.__get__(rollout, type(rollout))
-        if not column.flags.writeable:
-            raise UserError(f"{self.name} of a rollout that an algorithm has filled cannot be assigned")
-        column[:] = np.reshape(_array(value), column.shape)
+    def __set__(self, rollout: RolloutArrays, value: Obs) -> None:
+        if self.name in vars(rollout):
+            vars(rollout)[self.name] = value
+            return
+
+        def write(column: np.ndarray, values: Values) -> None:
+            if self.name in COPIES or not column.flags.writeable:
+                raise UserError(f"{self.name} of a rollout that an algorithm has filled cannot be assigned")
+            column[:] = np.reshape(_array(values), column.shape)
+
+        map_obs(write, self.compute(rollout), value)
+
+
+def _estimate(name: str, doc: str) -> _Column[np.ndarray]:
+    return _Column(lambda rollout: getattr(rollout.estimated(), name), doc)
 
 
 class RolloutArrays(BaseBuffer):
@@ -94,8 +120,14 @@ class RolloutArrays(BaseBuffer):
     algorithm: weakref.ref[Any] | None = None  # what computes estimates
     final_values_added = False  # to the rewards where episodes were truncated
     on_device: ClassVar[bool] = False
+    has_own_get: ClassVar[bool] = False  # of a class that overrides how batches are read
     _pos: int = 0  # steps that `add` has written
+    _flattened = False  # by a `get` of the user's
     _flat: tuple[Obs, np.ndarray, list[np.ndarray], Callable[..., Samples]] | None = None  # during `get`
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.has_own_get = (cls.get, cls._get_samples) != (RolloutArrays.get, RolloutArrays._get_samples)
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out the algorithm, which a copy of it puts back."""
@@ -126,7 +158,7 @@ class RolloutArrays(BaseBuffer):
 
     # ------------------------------------------------------------------ arrays
 
-    @property
+    @_Column
     def observations(self) -> Obs:
         """Observations that were acted on."""
         space = self.observation_space
@@ -137,7 +169,7 @@ class RolloutArrays(BaseBuffer):
     def _by_step(self, column: np.ndarray, space: spaces.Space[object]) -> np.ndarray:
         return _array(column[:-1]).reshape(self.n_steps, self.n_envs, *part_shape(space))
 
-    @property
+    @_Column
     def actions(self) -> np.ndarray:
         """Actions as they are learned from, [n_steps, n_envs, action_dim]."""
         return _array(self.action_column).reshape(self.n_steps, self.n_envs, self.action_dim)
@@ -147,12 +179,16 @@ class RolloutArrays(BaseBuffer):
         """Rewards, as stable-baselines3 stores them: where an episode was truncated, the discounted value of
         its final observation is added when they are first asked for, once the rollout is complete."""
         self._add_final_values()
-        return self.reward_column
+        replaced: np.ndarray | None = vars(self).get("rewards")
+        return self.reward_column if replaced is None else replaced
 
     @rewards.setter
     def rewards(self, values: np.ndarray) -> None:
         self._add_final_values()
-        self.reward_column = values
+        if "rewards" in vars(self):
+            vars(self)["rewards"] = values
+        else:
+            self.reward_column = values
 
     def _add_final_values(self) -> None:
         algorithm = None if self.algorithm is None else self.algorithm()
@@ -168,17 +204,12 @@ class RolloutArrays(BaseBuffer):
             self.reward_column[ends] = returns[ends]
             self.final_values_added = True
 
-    @property
+    @_Column
     def episode_starts(self) -> np.ndarray:
         """1 where an observation is the first of its episode."""
         return _array(self.starts_column).astype(np.float32, copy=False)
 
-    values = _Estimate("Values of the observations that were acted on.")
-    log_probs = _Estimate("Log-probabilities of the actions.")
-    advantages = _Estimate("Advantages of the actions, by generalised advantage estimation.")
-    returns = _Estimate("Lambda-returns, which the value function is fitted to.")
-
-    @property
+    @_Column
     def action_masks(self) -> np.ndarray:
         """1 for each valid choice, [n_steps, n_envs, n_choices].
 
@@ -187,6 +218,31 @@ class RolloutArrays(BaseBuffer):
         if "action_masks" not in self.extra_columns:
             raise AttributeError(f"this {type(self).__name__} has no action masks: none were collected")
         return _array(self.extra_columns["action_masks"]).astype(np.float32)
+
+    values = _estimate("values", "Values of the observations that were acted on.")
+    log_probs = _estimate("log_probs", "Log-probabilities of the actions.")
+    advantages = _estimate("advantages", "Advantages of the actions, by generalised advantage estimation.")
+    returns = _estimate("returns", "Lambda-returns, which the value function is fitted to.")
+
+    @property
+    def generator_ready(self) -> bool:
+        """Whether a `get` of the user's has flattened the arrays, until `reset`.
+
+        While it is False, asking for it puts the arrays into `vars(buffer)`, where such a `get` looks for
+        them and replaces them by flattened ones.
+        """
+        if not self._flattened:
+            for name in ARRAYS:
+                if name != "action_masks" or name in self.extra_columns:
+                    vars(self)[name] = getattr(self, name)
+        return self._flattened
+
+    @generator_ready.setter
+    def generator_ready(self, value: bool) -> None:
+        self._flattened = value
+        if not value:
+            for name in ARRAYS:
+                vars(self).pop(name, None)
 
     def estimated(self) -> Estimates:
         """Return values, log-probabilities, advantages and returns, computed at the first call.
@@ -335,12 +391,16 @@ class RolloutArrays(BaseBuffer):
 
     def _flat_columns(self) -> tuple[Obs, np.ndarray, list[np.ndarray], Callable[..., Samples]]:
         """Return observations, actions and the other columns of batches, flattened, and the kind of these."""
-        observations = map_obs(self.swap_and_flatten, self.observations)
-        actions = self.swap_and_flatten(self.actions).astype(np.float32)
-        columns = [self.swap_and_flatten(column).reshape(-1) for column in self.estimated()]
+
+        def flat(column: np.ndarray) -> np.ndarray:
+            return column if self._flattened else self.swap_and_flatten(column)
+
+        observations, actions = map_obs(flat, self.observations), flat(self.actions).astype(np.float32)
+        estimates = (self.values, self.log_probs, self.advantages, self.returns)
+        columns = [flat(column).reshape(-1) for column in estimates]
         masked = "action_masks" in self.extra_columns
         if masked:
-            columns.append(self.swap_and_flatten(self.action_masks))
+            columns.append(flat(self.action_masks))
         return observations, actions, columns, KINDS[isinstance(observations, dict), masked]
 
 

@@ -129,10 +129,9 @@ class RolloutBuffer(RolloutArrays):
             )
 
     def _obs_column(self, space: spaces.Space, like: np.ndarray | None) -> np.ndarray:
-        shape = space.shape if space.shape is not None else ()
         normalized = like is not None and like.dtype.kind == "f"
         dtype = np.float32 if normalized else stored_dtype(space.dtype)
-        return np.zeros((self.n_steps + 1, self.n_envs, *shape), dtype)
+        return np.zeros((self.n_steps + 1, self.n_envs, *(space.shape or ())), dtype)
 
     def resized(self, n_steps: int, n_envs: int) -> RolloutBuffer:
         """Return an empty buffer of another size, with the attributes of this one."""
@@ -157,6 +156,8 @@ class RolloutBuffer(RolloutArrays):
         self.filled = self._pos = 0  # steps collected since the last update
         self.estimates = self.learned = self.computed = None
         self.final_values_added = False
+        if "observations" in vars(self):  # flattened by a `get` of the user's
+            self.generator_ready = False
 
     def start(self, obs: Obs) -> None:
         """Start a new rollout from the current observations."""
@@ -211,10 +212,9 @@ class RolloutBuffer(RolloutArrays):
         for a checkpoint."""
         columns = {"observations": _head(self.obs_column, self.filled + 1)}
         columns |= {name: getattr(self, column)[: self.filled] for name, column in _COLUMNS.items()}
-        extra = {name: column[: self.filled].cpu() for name, column in self.extra_columns.items()}
         state: dict[str, Any] = {
             "columns": columns,
-            "extra": extra,
+            "extra": {name: column[: self.filled].cpu() for name, column in self.extra_columns.items()},
             "finals": [list(f) for f in self._finals],
             "final_values_added": self.final_values_added,
         }

@@ -369,6 +369,9 @@ def check_supported(model: Trainee) -> None:
         raise UserError(f"{name} cannot be trained by several ranks; those that can: {', '.join(SUPPORTED)}")
     if getattr(model, "overrides_train", False):
         raise UserError(f"{name} overrides train(), whose gradients are not averaged over ranks")
+    buffers = (getattr(model, "own_buffer_class", None), type(getattr(model, "assigned_rollout", None)))
+    if any(getattr(buffer, "has_own_get", False) for buffer in buffers):
+        raise UserError(f"{name}: the get() of an own rollout buffer does not share rows among ranks")
     if model.has_train_mode_layers:
         raise UserError(
             f"{name}: a policy with dropout or batch normalisation cannot be trained by several ranks"

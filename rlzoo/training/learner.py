@@ -53,6 +53,7 @@ class OnPolicyLearner(Learner, Protocol):
     ranks: Ranks | None
     wants_action_masks: bool
     keeps_raw_rollouts: ClassVar[bool]
+    learns_from_get: ClassVar[bool]
     rollout_buffer_kwargs: dict[str, object]
 
     def make_rollout_buffer(self, env: VecEnv) -> RolloutBuffer:

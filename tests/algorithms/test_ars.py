@@ -275,8 +275,11 @@ def test_dict_observations_and_wrong_values_are_refused() -> None:
     for name, value in (("n_delta", 0), ("delta_std", 0.0), ("n_eval_episodes", 0), ("n_top", 0)):
         with pytest.raises(UserError, match=name):
             agent(**{name: value})
-    with pytest.raises(UserError, match="n_top must be at most n_delta, 4, not 5"):
-        agent(n_top=5)
+
+
+def test_n_top_above_n_delta_means_all_directions() -> None:
+    with pytest.warns(UserWarning, match="n_top 5 is more than n_delta, 4: all directions are used"):
+        assert agent(n_top=5).n_top == 4
 
 
 def test_cartpole_is_learned() -> None:

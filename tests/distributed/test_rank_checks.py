@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from rlzoo import ARS, PPO, make_vec_env
-from rlzoo.buffers.rollout_buffer import RolloutBatch
+from rlzoo.buffers.rollout_buffer import RolloutBatch, RolloutBuffer
 from rlzoo.config.run import RunConfig
 from rlzoo.core.errors import UserError
 from rlzoo.core.schedules import Counters
@@ -75,6 +75,17 @@ def test_models_that_cannot_be_shared_are_refused():
         check_supported(ARS("LinearPolicy", "CartPole-v1"))
     with pytest.raises(UserError, match="use_sde needs at least two environments"):
         check_supported(PPO("MlpPolicy", "Pendulum-v1", use_sde=True))
+
+
+def test_own_batches_of_rollout_buffers_are_refused():
+    own = type("Own", (RolloutBuffer,), {"get": lambda self, batch_size=None: iter(())})
+    with pytest.raises(UserError, match=r"the get\(\) of an own rollout buffer"):
+        check_supported(PPO("MlpPolicy", "CartPole-v1", rollout_buffer_class=own))
+    model = PPO("MlpPolicy", "CartPole-v1", n_steps=8)
+    check_supported(model)
+    model.rollout_buffer = own(8, model.observation_space, model.action_space)
+    with pytest.raises(UserError, match=r"the get\(\) of an own rollout buffer"):
+        check_supported(model)
 
 
 def test_second_rank_has_the_second_half_of_environments():

@@ -434,8 +434,8 @@ def test_rollouts_are_kept_in_a_class_of_ones_own():
     with pytest.raises(UserError, match="derived from RolloutBuffer"):
         A2C("MlpPolicy", "CartPole-v1", rollout_buffer_class=ReplayBuffer)
     own = type("Own", (RolloutBuffer,), {"get": lambda self: None})
-    with pytest.raises(UserError, match=r"overrides get\(\).*minibatches\(batch, batch_size, rollout\)"):
-        PPO("MlpPolicy", "CartPole-v1", rollout_buffer_class=own)
+    with pytest.raises(UserError, match=r"overrides get\(\).*override update\(rollout, counters\)"):
+        A2C("MlpPolicy", "CartPole-v1", rollout_buffer_class=own)
 
 
 def test_layers_stand_before_and_behind_linear_ones():

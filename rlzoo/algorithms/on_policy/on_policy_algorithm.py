@@ -96,12 +96,11 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
             from rlzoo.algorithms.tensor_data import tensor_rollouts
 
             buffer_class = tensor_rollouts(self)
-        obs = self.collector.obs
-        arguments: dict[str, Any] = {"device": self.device, "n_envs": env.num_envs, "like": obs}
+        arguments: dict[str, Any] = {"device": self.device, "n_envs": env.num_envs}
+        if not self.own_buffer_class or "like" in constructor_parameters(buffer_class):
+            arguments["like"] = self.collector.obs  # those of stable-baselines3 have no such argument
         factors = {name: getattr(self.config, name, None) for name in ("gamma", "gae_lambda")}
         arguments |= {name: value for name, value in factors.items() if value is not None}
-        if self.own_buffer_class and "like" not in constructor_parameters(buffer_class):
-            del arguments["like"]  # those of stable-baselines3 remain
         arguments |= self.rollout_buffer_kwargs
         try:
             made = buffer_class(self.config.n_steps, env.observation_space, env.action_space, **arguments)
@@ -229,8 +228,7 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
         if finals is None:
             return bootstrap_values(values, last_values)
         final_obs, (steps, envs) = finals
-        columns = self._rnn_state_columns(rollout).items()
-        final_state = {name: column[steps + 1, envs] for name, column in columns}
+        final_state = {name: rows[steps + 1, envs] for name, rows in self._rnn_state_columns(rollout).items()}
         final_values = rollout.from_tensor(self._values(final_obs, final_state))
         return bootstrap_values(values, last_values, final_values, (steps, envs))
 
@@ -260,8 +258,9 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
         self, batch: RolloutBatch, batch_size: int, rollout: RolloutBuffer
     ) -> Iterator[RolloutBatch]:
         """Yield shuffled minibatches of `batch_size` rows; of neighbouring rows for a recurrent policy."""
-        batches: Iterator[RolloutBatch]
-        if self.ranks is not None:
+        if rollout.has_own_get:
+            batches: Iterator[RolloutBatch] = self.own_minibatches(rollout, batch_size)
+        elif self.ranks is not None:
             batches = self.ranks.minibatches(batch, batch_size, rollout, self._rnn_state_columns(rollout))
         elif self.recurrent:
             batches = sequence_minibatches(batch, batch_size, rollout, self._rnn_state_columns(rollout))

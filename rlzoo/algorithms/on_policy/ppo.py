@@ -141,6 +141,7 @@ class PPO(OnPolicyAlgorithm):
 
     Config: ClassVar[type] = PPOConfig
     takes_tensors = True
+    learns_from_get = True
     search_space = SEARCH_SPACE
     config: Any  # variants have their own Config
     default_log_interval = 1

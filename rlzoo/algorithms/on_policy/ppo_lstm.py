@@ -49,5 +49,6 @@ class RecurrentPPO(PPO):
 
     Config = RecurrentPPOConfig
     search_space = SEARCH_SPACE
+    learns_from_get = False  # its batches are sequences
     config: RecurrentPPOConfig
     policy_family = "recurrent"
