@@ -94,7 +94,7 @@ class ARSConfig:
         if self.n_top is not None and self.n_top > self.n_delta:
             warnings.warn(
                 f"n_top {self.n_top} is more than n_delta, {self.n_delta}: all directions are used",
-                stacklevel=2,
+                stacklevel=5,
             )
             object.__setattr__(self, "n_top", self.n_delta)
 

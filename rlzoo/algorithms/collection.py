@@ -58,7 +58,7 @@ def check_buffer_class(algorithm: OnPolicyLearner, cls: object) -> bool:
         if name in GIVEN_BY_ALGORITHM:
             raise UnknownArgument(f"rollout_buffer_kwargs: {name} is not given here, the algorithm knows it")
     called = algorithm.overrides_train or algorithm.learns_from_get
-    refusal = None if called else uncalled_override(cls, UNCALLED_BUFFER_METHODS)
+    refusal = None if called else uncalled_override(cls, UNCALLED_BUFFER_METHODS, type(algorithm).__name__)
     if refusal is not None:
         raise UserError(refusal)
     fills = _fills_itself(cls)
@@ -71,11 +71,13 @@ def _fills_itself(cls: type) -> bool:
     return not all(is_own(getattr(cls, name)) for name in FILLING_METHODS)
 
 
-def uncalled_override(cls: type, replaced: Mapping[str, str]) -> str | None:
-    """Return a sentence when a user's subclass overrides a method that is never called, else None."""
+def uncalled_override(cls: type, replaced: Mapping[str, str], caller: str = "rlzoo") -> str | None:
+    """Return a sentence when a user's subclass overrides a method that `caller` never calls, else None."""
     for base in cls.__mro__:
         for name in () if is_own(base) else replaced.keys() & vars(base).keys():
-            return f"{base.__name__} overrides {name}(), which rlzoo never calls; override {replaced[name]}"
+            return (
+                f"{base.__name__} overrides {name}(), which {caller} never calls; override {replaced[name]}"
+            )
     return None
 
 
@@ -104,7 +106,7 @@ class OnPolicyCollection(StepMethods):
     overridden_loop: ClassVar[Callable[..., None]] = overridden_loops.on_policy
     assigned_rollout: RolloutBuffer | None = None  # by a script, or by its `_setup_model`
     own_buffer_class: type[RolloutBuffer] | None = None  # given by the user
-    learns_from_get: ClassVar[bool] = False  # whether all batches are those of `minibatches`
+    learns_from_get: ClassVar[bool] = False  # whether a buffer's own `get` may yield the batches
 
     @property
     def rollout_buffer_class(self: Any) -> type[RolloutBuffer]:
@@ -188,15 +190,18 @@ class OnPolicyCollection(StepMethods):
 
     def own_minibatches(self, rollout: RolloutBuffer, batch_size: int) -> Iterator[RolloutBatch]:
         """Yield what the `get` of a user's rollout buffer yields, as batches to learn from."""
-        stored = torch.from_numpy(rollout.action_column)
+        stored, yielded = torch.from_numpy(rollout.action_column), False
         for samples in rollout.get(batch_size):
             actions = samples.actions.reshape(-1, *stored.shape[2:]).to(stored.dtype)
             context: PolicyContext = {}
             if (masks := getattr(samples, "action_masks", None)) is not None:
                 context["action_masks"] = masks.bool()
             columns = (samples.old_values, samples.old_log_prob, samples.advantages, samples.returns)
-            flat = (column.flatten() for column in columns)
+            yielded = True
+            flat = (column.float().flatten() for column in columns)
             yield RolloutBatch(samples.observations, actions, context, *flat)
+        if not yielded:
+            raise UserError(f"{type(rollout).__name__}.get({batch_size}) has yielded no batch")
 
     def estimate(
         self: Any, rollout: RolloutBuffer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
@@ -53,6 +54,8 @@ ARRAYS = (
 """Attributes of a rollout that are arrays [n_steps, n_envs, ...]; the masks where there are some."""
 COPIES = ("episode_starts", "action_masks")
 """Those that are copies of what the rollout stores."""
+FLATTENED = ("observations", "actions", "values", "log_probs", "advantages", "returns", "action_masks")
+"""Those that `get` of stable-baselines3 flattens."""
 
 T = TypeVar("T")
 
@@ -60,7 +63,7 @@ T = TypeVar("T")
 class _Column(Generic[T]):
     """Descriptor of an array of a rollout, computed on access; an assigned one is written to the rollout.
 
-    Where `generator_ready` has put the array into `vars(rollout)`, that one is read and replaced.
+    Where `RolloutArrays.expose` has put the array into `vars(rollout)`, that one is read and replaced.
 
     :param compute: return the array of a rollout
     """
@@ -83,9 +86,13 @@ class _Column(Generic[T]):
             return
 
         def write(column: np.ndarray, values: Values) -> None:
-            if self.name in COPIES or not column.flags.writeable:
+            if self.name in COPIES:
+                raise UserError(f"{self.name} of a rollout cannot be assigned, except in `get`")
+            if not column.flags.writeable:
                 raise UserError(f"{self.name} of a rollout that an algorithm has filled cannot be assigned")
-            column[:] = np.reshape(_array(values), column.shape)
+            if (array := _array(values)).shape[:1] != column.shape[:1]:
+                raise UserError(f"{self.name} has the shape {column.shape}, not {array.shape}")
+            column[:] = np.reshape(array, column.shape)
 
         map_obs(write, self.compute(rollout), value)
 
@@ -121,12 +128,14 @@ class RolloutArrays(BaseBuffer):
     final_values_added = False  # to the rewards where episodes were truncated
     on_device: ClassVar[bool] = False
     has_own_get: ClassVar[bool] = False  # of a class that overrides how batches are read
+    generator_ready: bool = False  # whether `get` of such a class has flattened the arrays
     _pos: int = 0  # steps that `add` has written
-    _flattened = False  # by a `get` of the user's
     _flat: tuple[Obs, np.ndarray, list[np.ndarray], Callable[..., Samples]] | None = None  # during `get`
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
+        if "get" in vars(cls):
+            cls.get = _with_exposed_arrays(cls.get)  # type: ignore[method-assign]
         cls.has_own_get = (cls.get, cls._get_samples) != (RolloutArrays.get, RolloutArrays._get_samples)
 
     def __getstate__(self) -> dict[str, object]:
@@ -225,24 +234,22 @@ class RolloutArrays(BaseBuffer):
     returns = _estimate("returns", "Lambda-returns, which the value function is fitted to.")
 
     @property
-    def generator_ready(self) -> bool:
-        """Whether a `get` of the user's has flattened the arrays, until `reset`.
+    def mask_dims(self) -> int:
+        """Entries of an action mask."""
+        return self.action_masks.shape[-1]
 
-        While it is False, asking for it puts the arrays into `vars(buffer)`, where such a `get` looks for
-        them and replaces them by flattened ones.
-        """
-        if not self._flattened:
-            for name in ARRAYS:
-                if name != "action_masks" or name in self.extra_columns:
-                    vars(self)[name] = getattr(self, name)
-        return self._flattened
+    def expose(self) -> None:
+        """Put the arrays, writable, into `vars` of the rollout, for a `get` that replaces them."""
+        if "observations" in vars(self):
+            return
+        for name in ARRAYS:
+            if name != "action_masks" or name in self.extra_columns:
+                vars(self)[name] = map_obs(_writable, getattr(self, name))
 
-    @generator_ready.setter
-    def generator_ready(self, value: bool) -> None:
-        self._flattened = value
-        if not value:
-            for name in ARRAYS:
-                vars(self).pop(name, None)
+    def hide(self) -> None:
+        """Undo `expose`."""
+        for name in ARRAYS:
+            vars(self).pop(name, None)
 
     def estimated(self) -> Estimates:
         """Return values, log-probabilities, advantages and returns, computed at the first call.
@@ -371,6 +378,8 @@ class RolloutArrays(BaseBuffer):
         """
         if not self.full:
             raise UserError(f"the rollout has {self.pos} of {self.n_steps} steps, and get() needs all")
+        if self.has_own_get:
+            self._flatten()
         n_rows = self.n_steps * self.n_envs
         order = np.random.permutation(n_rows)
         self._flat = self._flat_columns()
@@ -380,6 +389,14 @@ class RolloutArrays(BaseBuffer):
                 yield self._get_samples(order[start : start + size])
         finally:
             self._flat = None
+
+    def _flatten(self) -> None:
+        """Flatten the exposed arrays by environment, once in a rollout."""
+        self.expose()
+        for name in () if self.generator_ready else FLATTENED:
+            if name in vars(self):
+                vars(self)[name] = map_obs(self.swap_and_flatten, vars(self)[name])
+        self.generator_ready = True
 
     def _get_samples(self, batch_inds: np.ndarray, env: object = None) -> Samples:
         """Return rows of the rollout that `get` goes through, flattened by environment."""
@@ -393,7 +410,8 @@ class RolloutArrays(BaseBuffer):
         """Return observations, actions and the other columns of batches, flattened, and the kind of these."""
 
         def flat(column: np.ndarray) -> np.ndarray:
-            return column if self._flattened else self.swap_and_flatten(column)
+            is_flat = self.has_own_get and self.generator_ready
+            return column if is_flat else self.swap_and_flatten(column)
 
         observations, actions = map_obs(flat, self.observations), flat(self.actions).astype(np.float32)
         estimates = (self.values, self.log_probs, self.advantages, self.returns)
@@ -402,6 +420,21 @@ class RolloutArrays(BaseBuffer):
         if masked:
             columns.append(flat(self.action_masks))
         return observations, actions, columns, KINDS[isinstance(observations, dict), masked]
+
+
+def _with_exposed_arrays(get: Callable[..., Iterator[Samples]]) -> Callable[..., Iterator[Samples]]:
+    """Return a `get` that finds the arrays in `vars` of the rollout, as one for stable-baselines3 expects."""
+
+    @functools.wraps(get)
+    def exposing(self: RolloutArrays, *args: Any, **kwargs: Any) -> Iterator[Samples]:
+        self.expose()
+        return get(self, *args, **kwargs)
+
+    return exposing
+
+
+def _writable(array: np.ndarray) -> np.ndarray:
+    return array if array.flags.writeable else array.copy()
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:

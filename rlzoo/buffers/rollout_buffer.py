@@ -155,9 +155,9 @@ class RolloutBuffer(RolloutArrays):
         """Clear the buffer without freeing its memory."""
         self.filled = self._pos = 0  # steps collected since the last update
         self.estimates = self.learned = self.computed = None
-        self.final_values_added = False
-        if "observations" in vars(self):  # flattened by a `get` of the user's
-            self.generator_ready = False
+        self.final_values_added = self.generator_ready = False
+        if self.has_own_get:
+            self.hide()
 
     def start(self, obs: Obs) -> None:
         """Start a new rollout from the current observations."""
@@ -269,7 +269,7 @@ class RolloutBuffer(RolloutArrays):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Compute advantages and lambda-returns [n_steps, n_envs] by `gae`, or return those of a script."""
         if self.is_given:
-            return self.advantages, self.returns
+            return self.estimated()[2:]
         ends = (self.without_value, self.truncated)
         found = gae(self.reward_column, values, next_values, *ends, gamma, gae_lambda)
         return found if self.estimates is None else self.written(*found)

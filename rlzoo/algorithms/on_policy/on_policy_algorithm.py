@@ -194,8 +194,8 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
         They are those of the policy that collected the rollout: one batched pass, where they were not kept.
         """
         if rollout.is_given:
-            log_probs = torch.as_tensor(rollout.log_probs.flatten(), device=self.device)
-            return log_probs, rollout.values, rollout.values
+            given = rollout.estimated()
+            return torch.as_tensor(given.log_probs.flatten(), device=self.device), given.values, given.values
         if "values" in rollout.extra_columns:
             values, log_probs = rollout.extra_columns["values"], rollout.extra_columns["log_probs"].flatten()
         else:
