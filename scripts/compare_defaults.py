@@ -1,6 +1,6 @@
 """Compare the arguments of constructors with those of stable-baselines3 and sb3-contrib; print a table.
 
-    pip install '.[bench]'
+    pip install -e '.[bench]'
     python scripts/compare_defaults.py
 
 A row of the table: arguments whose default differs or that rlzoo lacks, and arguments that only rlzoo has.

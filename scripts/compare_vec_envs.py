@@ -1,6 +1,6 @@
 """Compare the backends of vector environments with those of stable-baselines3: steps per second.
 
-    pip install '.[bench,pybullet,envpool]'
+    pip install -e '.[bench,pybullet,envpool]'
     python scripts/compare_vec_envs.py
     python scripts/compare_vec_envs.py --envs HalfCheetah-v5 --n-envs 16 --rounds 4
 

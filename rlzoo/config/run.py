@@ -73,6 +73,8 @@ CHANGED_BY_RESUME = (
     "verbose",
     "progress",
     "log_interval",
+    "save_freq",
+    "save_replay_buffer",
     "gym_packages",
     "expert",
     "conf_file",

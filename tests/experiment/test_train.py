@@ -15,6 +15,7 @@ import torch
 
 import rlzoo
 from rlzoo import PPO, BaseCallback, EvalCallback, VecNormalize
+from rlzoo.cli.main import main
 from rlzoo.config.run import PlayConfig, RunConfig
 from rlzoo.config.values_as_text import dump_yaml, read_yaml
 from rlzoo.core.errors import CheckpointError, RunFailed, UserError
@@ -159,6 +160,15 @@ def test_resuming_twice_gives_the_same_agent(run, tmp_path):
     copy = shutil.copytree(stopped.folder, tmp_path / "copy" / stopped.folder.name)
     one, two = resume(stopped.folder, n_timesteps=400), resume(copy, n_timesteps=400)
     assert equal(parameters(one.model_path), parameters(two.model_path))
+
+
+def test_checkpoints_may_change_when_a_run_is_resumed(run):
+    folder = train(run(algo="sac", env_id="Pendulum-v1", n_timesteps=40, conf_file=None)).folder
+    flags = ["--save-freq", "30", "--save-replay-buffer", "--verbose", "0"]
+    assert main(["train", "--resume", str(folder), "-n", "110", *flags]) == 0
+    names = sorted(path.name for path in folder.glob("rl_model_*"))
+    assert {"rl_model_70_steps.zip", "rl_model_100_steps.zip"} <= set(names)
+    assert any("replay_buffer" in name for name in names)
 
 
 def test_a_new_goal_is_kept(run):

@@ -99,7 +99,7 @@ def test_a_run_that_is_not_there(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "flags", [["--seed", "3"], ["--algo", "ppo"], ["--env", "CartPole-v1"], ["--save-freq", "5"]]
+    "flags", [["--seed", "3"], ["--algo", "ppo"], ["--env", "CartPole-v1"], ["--eval-freq", "5"]]
 )
 def test_resume_refuses_what_would_change_the_run(flags, capsys, tmp_path):
     assert main(["train", "--resume", str(tmp_path), *flags]) == 2

@@ -77,7 +77,7 @@ def add_training_args(parser: argparse.ArgumentParser) -> FlagGroup:
         "--conf-file",
         default=None,
         metavar="FILE",
-        help="YAML or Python file of hyperparameters instead of the tuned ones",
+        help="YAML or Python file of hyperparameters instead of the shipped ones",
     )
     return what
 

@@ -134,8 +134,8 @@ class GymVectorEnv(VecEnv):
             for one, other in zip(_arrays(before), _arrays(after), strict=True)
         ):
             raise UserError(
-                f"{self.env} cannot reset single environments (reset_mask); make it with"
-                " autoreset_mode=SAME_STEP, or use make_vec_env"
+                f"{self.env} cannot reset single environments (reset_mask): use make_vec_env or"
+                ' gym.make_vec(..., vectorization_mode="sync"), or give one of your own the mode SAME_STEP'
             )
         self._masks_checked = True
 
