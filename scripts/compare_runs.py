@@ -47,7 +47,10 @@ PRINTED = (100, 210, 220, 230, 240, 250, 260, 300, 500, 510, 550, 600, 650, 700,
 def shipped(algo: str, env_id: str) -> dict[str, Any]:
     """Return the shipped hyperparameters, with which gradient steps begin after 200 steps here."""
     resolved = resolve_run(RunConfig(algo=algo, env_id=env_id))
-    return {**resolved.hyperparams, "policy_kwargs": resolved.policy_kwargs, "learning_starts": 200}
+    values = {**resolved.hyperparams, "policy_kwargs": resolved.policy_kwargs, "learning_starts": 200}
+    if isinstance(values["learning_rate"], str):  # such as lin_7e-4, which the constructors do not take
+        values["learning_rate"] = rlzoo.linear_schedule(float(values["learning_rate"].removeprefix("lin_")))
+    return values
 
 
 def their_agent(algo: str, env_id: str) -> Any:
