@@ -543,9 +543,9 @@ def checked_num_threads(num_threads: object) -> int | None:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Set PyTorch's number of threads to 1 inside.
+    """Set PyTorch's number of threads to 1 inside: results have other bits with each number of threads.
 
-    The QR decomposition of the orthogonal initialisation gives other bits with each number of threads.
+    Among them are those of the QR decomposition of the orthogonal initialisation.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 
+from rlzoo.accel.threads import one_thread
 from rlzoo.benchmark.finished import is_unfinished, row_key, row_name, training_seconds
 from rlzoo.benchmark.scores import CHOSEN_BY, SCORE, Score, digest, files_named, read_score_file, write_score
 from rlzoo.config.benchmark import EPISODES, HELD_OUT, Row, experts_of
@@ -46,8 +47,11 @@ class Scored:
     problem: str = ""
 
 
+@one_thread()
 def score_run(folder: Path, episodes: int = EPISODES, evaluation_seed: int = HELD_OUT) -> Score:
     """Play the final agent of a run, deterministically except in Atari games and MiniGrid.
+
+    PyTorch has one thread meanwhile: another number rounds otherwise, and chaotic episodes go otherwise then.
 
     :param folder: of a run, or of a shipped agent
     :param evaluation_seed: of the first environment

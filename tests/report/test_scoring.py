@@ -10,8 +10,10 @@ import sys
 import warnings
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from rlzoo.benchmark import scoring
 from rlzoo.benchmark.finished import mark_begun, mark_finished
@@ -68,6 +70,22 @@ def test_a_score_says_who_played_what(agent: Path) -> None:
     assert score.training_seconds == 2.5
     assert score.sha256 == digest(agent / "CartPole-v1.zip")
     assert score.trained_with["versions"]["rlzoo"]
+
+
+def test_agents_are_scored_on_one_thread(agent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen, before = [], torch.get_num_threads()
+
+    def play(*args: Any, **kwargs: Any) -> Any:
+        seen.append(torch.get_num_threads())
+        return play_episodes(*args, **kwargs)
+
+    monkeypatch.setattr(scoring, "play_episodes", play)
+    torch.set_num_threads(2)
+    try:
+        score_run(agent, episodes=1)
+        assert seen == [1] and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.fixture
