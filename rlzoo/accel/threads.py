@@ -543,7 +543,7 @@ def checked_num_threads(num_threads: object) -> int | None:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Set PyTorch's number of threads to 1 inside: results have other bits with each number of threads.
+    """Set PyTorch's number of threads to 1 inside: with another number, results differ in their last bits.
 
     Among them are those of the QR decomposition of the orthogonal initialisation.
     """

@@ -51,7 +51,7 @@ class Scored:
 def score_run(folder: Path, episodes: int = EPISODES, evaluation_seed: int = HELD_OUT) -> Score:
     """Play the final agent of a run, deterministically except in Atari games and MiniGrid.
 
-    PyTorch has one thread meanwhile: another number rounds otherwise, and chaotic episodes go otherwise then.
+    PyTorch has one thread meanwhile: with another number, rounding differs, and so do chaotic episodes.
 
     :param folder: of a run, or of a shipped agent
     :param evaluation_seed: of the first environment

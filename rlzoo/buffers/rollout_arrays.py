@@ -86,7 +86,7 @@ class _Column(Generic[T]):
             return
 
         def write(column: np.ndarray, values: Values) -> None:
-            if self.name in COPIES:
+            if self.name in COPIES or rollout.on_device:
                 raise UserError(f"{self.name} of a rollout cannot be assigned, except in `get`")
             if not column.flags.writeable:
                 raise UserError(f"{self.name} of a rollout that an algorithm has filled cannot be assigned")

@@ -228,6 +228,12 @@ def test_arrays_are_assigned_in_their_shape():
         buffer.episode_starts = np.ones((2, 2))
 
 
+def test_get_leaves_sequences_of_recurrent_policies_alone():
+    own = type("Own", (RecurrentPPO,), {"train": lambda self: RecurrentPPO.train(self)})
+    with_get = weights(own, policy="MlpLstmPolicy", rollout_buffer_class=Ordered)
+    assert torch.equal(with_get, weights(own, policy="MlpLstmPolicy"))
+
+
 def test_get_that_cannot_be_learned_from_is_refused():
     with pytest.raises(UserError, match=r"Ordered overrides get\(\), which RecurrentPPO never calls"):
         RecurrentPPO("MlpLstmPolicy", "CartPole-v1", rollout_buffer_class=Ordered)

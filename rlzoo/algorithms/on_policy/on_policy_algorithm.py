@@ -258,7 +258,7 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
         self, batch: RolloutBatch, batch_size: int, rollout: RolloutBuffer
     ) -> Iterator[RolloutBatch]:
         """Yield shuffled minibatches of `batch_size` rows; of neighbouring rows for a recurrent policy."""
-        if rollout.has_own_get:
+        if rollout.has_own_get and self.learns_from_get:
             batches: Iterator[RolloutBatch] = self.own_minibatches(rollout, batch_size)
         elif self.ranks is not None:
             batches = self.ranks.minibatches(batch, batch_size, rollout, self._rnn_state_columns(rollout))
