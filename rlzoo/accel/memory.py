@@ -15,6 +15,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.nn.parameter import is_lazy
 
 from rlzoo.accel.switch import enabled
+from rlzoo.core.cpu_cores import cgroup_folders
 from rlzoo.core.errors import UserError
 
 ON = enabled("tune_malloc")
@@ -42,7 +43,12 @@ def tune_malloc() -> bool:
 
 
 def available_memory() -> int:
-    """Return the bytes that programs can take without swapping; where that is unknown, all there are."""
+    """Return the bytes this process can take without swapping: the system's, or fewer by a cgroup's limit."""
+    return min([_system_memory(), *map(_memory_of, cgroup_folders("memory"))])
+
+
+def _system_memory() -> int:
+    """Return the free bytes of the system; where that is unknown, all there are."""
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
             name, _, rest = line.partition(":")
@@ -56,6 +62,22 @@ def available_memory() -> int:
         return sys.maxsize
 
 
+def _memory_of(group: Path) -> int:
+    """Return the free bytes of one cgroup, version 2 or 1; cached files count as free, as they can go."""
+    versions = [("max", "current", ""), ("limit_in_bytes", "usage_in_bytes", "total_")]
+    for limit, usage, prefix in versions:
+        try:
+            most, used = (int((group / f"memory.{name}").read_text()) for name in (limit, usage))
+            rows = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+            cached = sum(int(rows[f"{prefix}{state}_file"]) for state in ("active", "inactive"))
+            return max(0, most - used + cached)
+        except (OSError, ValueError, KeyError):
+            continue  # not of this version, not readable, or "max": no limit
+    return sys.maxsize
+
+
+FREE_BYTES = 64 * 2**20
+"""What networks may have beyond the limit that a file sets, or the memory."""
 _NO_MEMORY = ("can't allocate memory", "out of memory", "overflowed", "Overflow when unpacking")
 """What PyTorch says where the system refuses memory, and where a size is no machine number."""
 
@@ -65,13 +87,15 @@ class TooManyParameters(UserError):
 
 
 @contextmanager
-def parameter_budget(max_bytes: int, max_tensors: int | None = None) -> Iterator[None]:
+def parameter_budget(max_bytes: int | None = None, max_tensors: int | None = None) -> Iterator[None]:
     """Refuse parameters beyond a limit while networks are built in this thread.
 
     A layer's tensors are counted when it registers them, so before they are initialised: until then the
     system has only promised their memory. Copies (`copy.deepcopy`) and lazy layers, whose sizes are not known
     yet, are not counted.
 
+    :param max_bytes: by default half of the available memory, as parameters are copied into one vector; at
+        least `FREE_BYTES`
     :raises TooManyParameters: the parameters made inside the block take more than `max_bytes`, or are more
         than `max_tensors` tensors
     """
@@ -79,12 +103,14 @@ def parameter_budget(max_bytes: int, max_tensors: int | None = None) -> Iterator
     thread = threading.get_ident()
 
     def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
-        nonlocal n_bytes, n_tensors
+        nonlocal n_bytes, n_tensors, max_bytes
         if parameter is None or is_lazy(parameter) or threading.get_ident() != thread:
             return
         n_bytes += parameter.numel() * parameter.element_size()
         n_tensors += 1
-        if n_bytes > max_bytes:
+        if max_bytes is None and n_bytes > FREE_BYTES:
+            max_bytes = available_memory() // 2
+        if max_bytes is not None and n_bytes > max_bytes:
             raise TooManyParameters(f"the networks need {n_bytes / 1e6:,.0f} MB or more for their parameters")
         if max_tensors is not None and n_tensors > max_tensors:
             raise TooManyParameters(f"the networks have more than {max_tensors:,} parameter tensors")

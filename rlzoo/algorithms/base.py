@@ -22,7 +22,7 @@ from gymnasium import spaces
 from torch import nn
 
 from rlzoo.accel.flat_parameters import ParameterGroup, parameter_group
-from rlzoo.accel.memory import available_memory, parameter_budget, tune_malloc
+from rlzoo.accel.memory import parameter_budget, tune_malloc
 from rlzoo.accel.threads import one_thread
 from rlzoo.algorithms.agent.self_description import SelfDescribing
 from rlzoo.algorithms.divergence import diverged
@@ -176,7 +176,7 @@ class Algorithm(SelfDescribing, Overridable):
             self._set_spaces(vec_env.observation_space, vec_env.action_space)
             self._use_env(vec_env)
             if common["_init_setup_model"]:
-                with parameter_budget(available_memory() // 2):  # they are copied into one vector
+                with parameter_budget():
                     self._setup_model()
 
     # ------------------------------------------------------------------ what an algorithm implements

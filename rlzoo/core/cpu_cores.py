@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 
@@ -22,28 +22,32 @@ def thread_limit() -> int:
 
 
 def cpu_quota(membership: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs/cgroup")) -> float:
-    """Return the processor time per wall time that cgroups allow, the least of all levels; inf without one.
+    """Return the processor time per wall time that cgroups allow, the least of all levels; or inf."""
+    return min(map(_quota_of, cgroup_folders("cpu", membership, mount)), default=math.inf)
+
+
+def cgroup_folders(
+    controller: str, membership: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs/cgroup")
+) -> Iterator[Path]:
+    """Yield the folders of the control groups of this process and of their parents, which may not exist.
 
     Inside a container the path may be that of the host, which is not mounted there: then the levels that are
-    missing are skipped, and the top of the mount is the container's own group.
+    missing have no files, and the top of the mount is the container's own group.
 
+    :param controller: what is limited, `cpu` or `memory`
     :param membership: the groups of the process, one line `id:controllers:path` each
     """
     try:
         groups = [line.split(":", 2) for line in membership.read_text().splitlines()]
     except OSError:  # not Linux
-        return math.inf
-    quotas = [math.inf]
+        return
     for _, controllers, path in (group for group in groups if len(group) == 3):
-        tops = {"": [mount, mount / "unified"]}.get(controllers, [mount / controllers, mount / "cpu"])
-        if controllers and "cpu" not in controllers.split(","):
+        tops = {"": [mount, mount / "unified"]}.get(controllers, [mount / controllers, mount / controller])
+        if controllers and controller not in controllers.split(","):
             continue
         for top in tops:
             group = top / path.strip().lstrip("/")
-            for level in (group, *group.parents):
-                if level.is_relative_to(top):
-                    quotas.append(_quota_of(level))
-    return min(quotas)
+            yield from (level for level in (group, *group.parents) if level.is_relative_to(top))
 
 
 def _quota_of(group: Path) -> float:

@@ -18,7 +18,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
-from rlzoo.accel.memory import TooManyParameters, parameter_budget
+from rlzoo.accel.memory import FREE_BYTES, TooManyParameters, parameter_budget
 from rlzoo.core.errors import CheckpointError, UserError, WrongParameters
 from rlzoo.core.preprocessing import TensorObs, is_vectorized_observation, maybe_transpose
 from rlzoo.core.runtime import get_device
@@ -404,7 +404,6 @@ def variants(policy_class: type, base: str, layer_norm: bool = True) -> dict[str
 
 POLICY_FILE = FileKind("policy file")
 KEY = "rlzoo_policy"  # of the description among the metadata
-FREE_BYTES = 64 * 2**20  # what networks may have beyond eight times the parameters in a file
 REGISTERED_CLASSES: dict[str, type] = {}
 """Users' policies that `register_policy` was given, by their dotted names: files may name them."""
 LR_SCHEDULE = 2  # position of `lr_schedule` among the arguments of a policy

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from rlzoo.accel.memory import TooManyParameters, parameter_budget
+from rlzoo.accel.memory import FREE_BYTES, TooManyParameters, parameter_budget
 from rlzoo.algorithms.agent import buffer_arguments
 from rlzoo.algorithms.agent.buffer_arguments import decoded_buffer, encoded_buffer
 from rlzoo.algorithms.agent.foreign import load_sb3
@@ -59,8 +59,8 @@ MAX_ENVS = 2**16
 COUNTERS = ("num_timesteps", "total_timesteps", "iteration", "n_updates", "collected", "ended", "episodes")
 """Counters that are saved."""
 
-FREE_BYTES, FREE_TENSORS = 64 * 2**20, 1000
-"""What the networks that a model file describes may have beyond the weights in it."""
+FREE_TENSORS = 1000
+"""Parameter tensors that the networks of a model file may have beyond those in it."""
 
 
 def to_checkpoint(
