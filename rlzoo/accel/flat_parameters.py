@@ -219,7 +219,7 @@ class FlatParameters(ParameterGroup):
 
         :raises RuntimeError: the parameters were moved away, see `gather`
         """
-        self._reattach_gradients()
+        self.reattach_gradients()
         self._gradient.zero_()
 
     def recorded(self, owner: object) -> AbstractContextManager[None]:
@@ -232,7 +232,7 @@ class FlatParameters(ParameterGroup):
 
     def backward(self, loss: Loss, only: bool = False) -> None:
         """Compute the gradient of a scalar loss; see `ParameterGroup.backward`."""
-        self._reattach_gradients()
+        self.reattach_gradients()
         if not (self._tape.networks and self._tape.overwrite(loss, self.parameters)):
             self._gradient.zero_()
             if self._tape.networks or self._tape.terms:
@@ -263,7 +263,8 @@ class FlatParameters(ParameterGroup):
             value.copy_(given.reshape(-1))
             parameter.data = value.view(parameter.shape)
 
-    def _reattach_gradients(self) -> None:
+    def reattach_gradients(self) -> None:
+        """Let each parameter have its part of the vector, and of its gradient, again."""
         self.gather()
         for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
             if parameter.grad is not gradient:

@@ -17,6 +17,7 @@ TRICKS = (
     "fast_mlp",
     "flat_parameters",
     "flush_denormals",
+    "manual_step",
     "onednn",
     "threads",
     "tune_malloc",

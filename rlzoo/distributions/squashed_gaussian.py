@@ -92,22 +92,36 @@ class _SampleSquashed(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: FunctionCtx, mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        scaled = log_std.exp().mul_(noise)
-        pre_tanh = mean + scaled
-        actions = torch.tanh(pre_tanh)
-        log_prob = -(log_std + log_tanh_derivative(pre_tanh) + 0.5 * noise.square()).sum(dim=-1)
+        actions, log_prob, scaled = squash(mean, log_std, noise)
         ctx.save_for_backward(actions, scaled)
-        return actions, log_prob - mean.shape[-1] * LOG_SQRT_2PI
+        return actions, log_prob
 
     @staticmethod
     @once_differentiable
     def backward(  # type: ignore[override]
         ctx: _SavedTensors, of_actions: Tensor, of_log_prob: Tensor
     ) -> tuple[Tensor, Tensor, None]:
-        actions, scaled = ctx.saved_tensors
-        of_log_prob = of_log_prob.unsqueeze(-1)
-        gradient = torch.addcmul(of_actions, actions, 2 * of_log_prob - actions * of_actions)
-        return gradient, torch.addcmul(-of_log_prob, gradient, scaled), None
+        return *squash_backward(*ctx.saved_tensors, of_actions, of_log_prob.unsqueeze(-1)), None
+
+
+def squash(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the actions and log-densities of `sample_squashed`, and std * noise, [..., A]."""
+    scaled = log_std.exp().mul_(noise)
+    pre_tanh = mean + scaled
+    actions = torch.tanh(pre_tanh)
+    log_prob = -(log_std + log_tanh_derivative(pre_tanh) + 0.5 * noise.square()).sum(dim=-1)
+    return actions, log_prob - mean.shape[-1] * LOG_SQRT_2PI, scaled
+
+
+def squash_backward(
+    actions: Tensor, scaled: Tensor, of_actions: Tensor, of_log_prob: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return the gradients of mean and log standard deviation, [..., A].
+
+    :param of_log_prob: broadcasts to the actions
+    """
+    of_mean = torch.addcmul(of_actions, actions, 2 * of_log_prob - actions * of_actions)
+    return of_mean, torch.addcmul(-of_log_prob, of_mean, scaled)
 
 
 class TanhBijector(nn.Module):

@@ -5,13 +5,16 @@ The losses, and the order of the gradient steps, are in the files of the algorit
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from gymnasium import spaces
 
 from rlzoo.accel.flat_parameters import ParameterGroup
+from rlzoo.accel.gpu.detached_step import replaced_step
 from rlzoo.algorithms.actor_critic_optimizers import optimize_actor_and_critic
+from rlzoo.algorithms.manual.manual_step import manual_step
 from rlzoo.algorithms.off_policy.entropy_coefficient import EntropyCoefficient, target_entropy_of
 from rlzoo.algorithms.off_policy.off_policy_algorithm import OffPolicyAlgorithm
 from rlzoo.core.schedules import Counters
@@ -38,6 +41,12 @@ class ActorCriticAlgorithm(OffPolicyAlgorithm):
     target_actor: TargetNetwork
     target_critic: TargetNetwork
     entropy_coefficient: EntropyCoefficient
+
+    def accelerated(self) -> AbstractContextManager[None]:
+        """Let `learn` take compiled gradient steps if asked for, else manual ones if possible."""
+        is_asked = self.compile_networks or self.cuda_graphs == "on"
+        step = None if is_asked else manual_step(self)
+        return super().accelerated() if step is None else replaced_step(self, step)
 
     def setup_optimizers(self) -> None:
         optimize_actor_and_critic(self)

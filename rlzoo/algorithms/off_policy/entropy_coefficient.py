@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from rlzoo.accel.fast_mlp import KnownGradients, takes_arrays
 from rlzoo.accel.flat_parameters import parameter_group
 from rlzoo.core.errors import UserError
 from rlzoo.core.schedules import Schedule
@@ -121,8 +122,10 @@ class EntropyCoefficient:
         ent_coef = self.value()
         if not self.learned:
             return ent_coef, None
-        loss = -self.log_ent_coef.squeeze(0) * (log_probs.mean() + self.target_entropy)
-        self.minimizer.step(loss)
+        slope = -(log_probs.mean() + self.target_entropy)
+        loss = self.log_ent_coef.squeeze(0) * slope
+        in_arrays = takes_arrays(log_probs)  # then autograd need not find the slope again
+        self.minimizer.step(KnownGradients([self.log_ent_coef], [slope.view(1)]) if in_arrays else loss)
         return ent_coef, loss.detach()
 
     def state(self) -> dict[str, Any]:
