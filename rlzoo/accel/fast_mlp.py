@@ -536,6 +536,11 @@ def is_hooked(module: nn.Module) -> bool:
     return bool(own["_forward_hooks"] or own["_forward_pre_hooks"] or any(FORWARD_HOOKS)) or "forward" in own
 
 
+def has_own_forward(module: nn.Module) -> bool:
+    """Return whether `forward` of a module is not of this package, or hooked: it must be called."""
+    return is_hooked(module) or not type(module).forward.__module__.startswith("rlzoo.")
+
+
 def has_tensor_hooks(tensor: Tensor) -> bool:
     """Return whether somebody wants to see or change the gradient of a tensor."""
     return bool(tensor._backward_hooks or tensor._post_accumulate_grad_hooks)

@@ -103,6 +103,8 @@ class Algorithm(SelfDescribing, Overridable):
     )
     shown_otherwise: ClassVar[tuple[str, ...]] = ()  # hyperparameters with a property of a base class
     own_arguments: Mapping[str, Any] = {}  # what its constructor was given for them
+    defers_setup: ClassVar[bool] = False  # whether a user's class makes its networks at the constructor's end
+    setup_is_due: bool = False  # whether the constructor is to make networks
     has_train_mode_layers: bool = False
     shares_convolutions: bool = False
     tensor_actions: TensorActions | None = None  # makes actions for environments that take tensors
@@ -175,9 +177,14 @@ class Algorithm(SelfDescribing, Overridable):
             vec_env = as_vec_env(env, verbose=self.verbose)
             self._set_spaces(vec_env.observation_space, vec_env.action_space)
             self._use_env(vec_env)
-            if common["_init_setup_model"]:
-                with parameter_budget():
-                    self._setup_model()
+            self.setup_is_due = common["_init_setup_model"]
+            if self.setup_is_due and not self.defers_setup:
+                self.finish_setup()
+
+    def finish_setup(self) -> None:
+        """Make the networks, as far as the memory allows."""
+        with parameter_budget():
+            self._setup_model()
 
     # ------------------------------------------------------------------ what an algorithm implements
 

@@ -109,8 +109,13 @@ class OnPolicyCollection(StepMethods):
     learns_from_get: ClassVar[bool] = False  # whether a buffer's own `get` may yield the batches
 
     @property
-    def rollout_buffer_class(self: Any) -> type[RolloutBuffer]:
-        """Class of the rollout buffer; assigning one does not replace the present buffer."""
+    def rollout_buffer_class(self: Any) -> type[RolloutBuffer] | None:
+        """Class of the rollout buffer; assigning one does not replace the present buffer.
+
+        None where the algorithm takes its own, until there are networks: see `replay_buffer_class`.
+        """
+        if not hasattr(self, "policy"):
+            return self.own_buffer_class  # type: ignore[no-any-return]
         is_dict = isinstance(self.observation_space, spaces.Dict)
         return self.own_buffer_class or (DictRolloutBuffer if is_dict else RolloutBuffer)
 
@@ -231,8 +236,13 @@ class OffPolicyCollection(StepMethods):
     _noted_obs: Obs | None = None  # the present observations when that was noted
 
     @property
-    def replay_buffer_class(self: Any) -> type[ReplayBuffer]:
-        """Class of the replay buffer: the hyperparameter, or what the algorithm takes without it."""
+    def replay_buffer_class(self: Any) -> type[ReplayBuffer] | None:
+        """Class of the replay buffer: the hyperparameter, or what the algorithm takes without it.
+
+        None where it takes its own, until there are networks: `_setup_model` of a script may choose one then.
+        """
+        if not hasattr(self, "policy"):
+            return self.config.replay_buffer_class  # type: ignore[no-any-return]
         return self.replay_class()[0]  # type: ignore[no-any-return]
 
     @replay_buffer_class.setter

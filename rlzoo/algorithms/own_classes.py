@@ -122,6 +122,7 @@ def take_own_class(cls: Any) -> None:
     cls.own_names = frozenset(field_names(cls.Config)) - {*field_names(base)}
     if not is_own(cls.__init__):
         cls.__init__ = _noting_arguments(cls.__init__)
+        cls.defers_setup = base is OffPolicyConfig and not is_own(cls._setup_model)
 
 
 def _noting_arguments(constructor: Callable[..., None]) -> Callable[..., None]:
@@ -134,6 +135,9 @@ def _noting_arguments(constructor: Callable[..., None]) -> Callable[..., None]:
         known = {name: given[name] for name in model.own_names if name in given}
         model.own_arguments = {**known, **model.own_arguments}
         constructor(model, *args, **kwargs)
+        is_due = model.setup_is_due and given.get("_init_setup_model", True)
+        if is_due and type(model).__init__ is noting and not hasattr(model, "policy"):
+            model.finish_setup()
 
     return noting
 

@@ -84,7 +84,7 @@ class NormalActionNoise(ActionNoise):
         return {"mean": self.mean, "sigma": self.sigma, "dtype": self.dtype.name}
 
     def __repr__(self) -> str:
-        return f"NormalActionNoise(mean={self.mean}, sigma={self.sigma})"
+        return f"NormalActionNoise(mu={self.mean}, sigma={self.sigma})"
 
 
 class OrnsteinUhlenbeckActionNoise(ActionNoise):
@@ -146,7 +146,7 @@ class OrnsteinUhlenbeckActionNoise(ActionNoise):
         self._noise = noise
 
     def __repr__(self) -> str:
-        return f"OrnsteinUhlenbeckActionNoise(mean={self.mean}, sigma={self.sigma})"
+        return f"OrnsteinUhlenbeckActionNoise(mu={self.mean}, sigma={self.sigma})"
 
 
 class LinearNormalActionNoise(ActionNoise):

@@ -255,7 +255,8 @@ class BaseModel(SavableModule):
         return self._as_batch(array, vectorized), vectorized
 
     def _as_batch(self, array: np.ndarray, vectorized: bool) -> Tensor:
-        tensor = torch.as_tensor(array, device=self.device)
+        writable = array if array.flags.writeable else array.copy()  # else PyTorch warns
+        tensor = torch.as_tensor(writable, device=self.device)
         return tensor if vectorized else tensor.unsqueeze(0)
 
     @staticmethod

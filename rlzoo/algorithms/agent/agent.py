@@ -20,6 +20,7 @@ from rlzoo.accel.threads import Threaded
 from rlzoo.algorithms.agent import saving
 from rlzoo.algorithms.agent.action_probability import action_probability
 from rlzoo.algorithms.agent.position import ResumeState, resume_episodes
+from rlzoo.algorithms.agent.save_names import EXCLUDED, left_out
 from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.callbacks.base_callback import BaseCallback, CallbackLike, to_callback
 from rlzoo.callbacks.callbacks import ProgressBarCallback
@@ -311,8 +312,8 @@ class Agent(CounterProperties, Threaded):
     # ------------------------------------------------------------------ saving and loading
 
     def _excluded_save_params(self) -> list[str]:
-        """Return names of hyperparameters that `save` leaves out; a subclass may add some."""
-        return []
+        """Return names of attributes that `save` leaves out; a subclass may add hyperparameters."""
+        return [*EXCLUDED]
 
     def get_parameters(self) -> dict[str, dict[str, Any]]:
         """Return state dicts of the modules and optimisers, by name (`"policy"`, `"policy.optimizer"`)."""
@@ -358,8 +359,8 @@ class Agent(CounterProperties, Threaded):
         :param actor_only: write a small file that `predict` works from and training does not: without
             critics, copies, optimisers and random generators
         """
-        left_out = {*(exclude or ()), *self._excluded_save_params()} - set(include or ())
-        checkpoint = saving.to_checkpoint(self, left_out, actor_only, "position" in (include or ()))
+        omitted = left_out(self._excluded_save_params(), exclude, include)
+        checkpoint = saving.to_checkpoint(self, omitted, actor_only, "position" in (include or ()))
         write_checkpoint(path, checkpoint)
 
     @classmethod

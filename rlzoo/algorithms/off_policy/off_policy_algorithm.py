@@ -206,8 +206,8 @@ class OffPolicyAlgorithm(OffPolicyCollection, Algorithm):
         if inputs.counters.warm_up and not (use_sde and self.config.use_sde_at_warmup):
             actions = self.random_actions()
         else:
-            own_predict = not type(self).predict.__module__.startswith("rlzoo.")
-            actions = self._predicted(inputs.obs) if own_predict else self.explore(inputs.obs)
+            is_ours = all(type(one).predict.__module__.startswith("rlzoo.") for one in (self, self.policy))
+            actions = self.explore(inputs.obs) if is_ours else self._predicted(inputs.obs)
             if getattr(self.config, "random_exploration", 0.0):
                 at_random = torch.rand(self.n_envs) < self.config.random_exploration
                 at_random = at_random.to(actions.device).view(-1, *[1] * (actions.dim() - 1))
@@ -220,7 +220,7 @@ class OffPolicyAlgorithm(OffPolicyCollection, Algorithm):
         return PolicyOutput(actions, self.to_env_action(actions))
 
     def _predicted(self, obs: TensorObs) -> torch.Tensor:
-        """Return the actions of a `predict` that a subclass overrides, as they are stored."""
+        """Return the actions of a `predict` of the user's own, of agent or policy, as they are stored."""
         executed, _ = self.predict(map_obs(lambda rows: rows.cpu().numpy(), obs), deterministic=False)
         if isinstance(self.action_space, spaces.Discrete):
             executed = np.asarray(executed) - self.action_space.start

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from rlzoo.accel.fast_mlp import has_own_forward
 from rlzoo.algorithms.base import COMMON_ARGUMENTS, Algorithm
 from rlzoo.algorithms.collection import OnPolicyCollection, check_buffer_class
 from rlzoo.buffers.rollout_buffer import (
@@ -50,7 +51,6 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
     takes_tensors: ClassVar[bool] = False  # whether rollouts may be tensors, of environments on a device
     whole_rollouts: ClassVar[bool] = False  # whether a step takes all rows of a rollout at once
     keeps_raw_rollouts: ClassVar[bool] = False  # whether rollouts also hold what a VecNormalize was given
-    own_forward: bool = False  # whether the policy's class, one of the user's own, has its own `forward`
     rnn_state: dict[str, torch.Tensor] | None = None  # of a recurrent policy, after the last step of training
 
     @property
@@ -66,7 +66,6 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
 
     def _setup_model(self) -> None:
         super()._setup_model()
-        self.own_forward = not type(self.policy).forward.__module__.startswith("rlzoo.")
         n_envs_hint = self.n_envs_hint(self.config, self.n_envs * self.n_ranks)
         for hint in filter(None, (n_envs_hint, self._device_hint())):
             warnings.warn(hint, stacklevel=4)
@@ -124,7 +123,7 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
             # a second pass through them would cost more than keeping two columns
             actions, values, log_probs = self.policy.act_with_values(inputs.obs, **context)
             context.update(values=values, log_probs=log_probs)
-        elif self.own_forward:
+        elif has_own_forward(self.policy):
             actions, values, log_probs = self.policy(inputs.obs, **context)
             context.update(values=values.flatten(), log_probs=log_probs)
         else:
@@ -213,7 +212,7 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
         (`values`, with gradients). Not so where layers behave differently in training: there they are
         computed before training mode is switched on, without `values`.
         """
-        if values is None or self.own_forward or rollout.is_given:
+        if values is None or has_own_forward(self.policy) or rollout.is_given:
             return self.old_values(rollout, batch)[1:]
         array = rollout.from_tensor(values.detach()).reshape(rollout.reward_column.shape)
         return array, self.next_values(rollout, array)

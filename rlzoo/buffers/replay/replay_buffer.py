@@ -77,7 +77,7 @@ class ReplayBuffer(ReplayArrays):
         frame_stack: int = 1,
         obs_dtypes: Dtypes | None = None,
     ) -> None:
-        for name, value in {"buffer_size": buffer_size, "n_envs": n_envs, "n_steps": n_steps}.items():
+        for name, value in {"buffer_size": buffer_size or 1, "n_envs": n_envs, "n_steps": n_steps}.items():
             if value < 1:
                 raise UserError(f"{name} must be at least 1, not {value}")
         self.observation_space, self.action_space = observation_space, action_space

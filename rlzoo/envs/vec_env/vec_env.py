@@ -473,8 +473,13 @@ class VecEnvWrapper(VecEnv):
 
     @property
     def reset_infos(self) -> list[Info]:  # type: ignore[override]
-        """Infos of the last reset, one per environment."""
-        return self.venv.reset_infos
+        """Infos of the last reset, one per environment; those that a wrapper has assigned, if any."""
+        own: list[Info] | None = vars(self).get("reset_infos")
+        return self.venv.reset_infos if own is None else own
+
+    @reset_infos.setter
+    def reset_infos(self, infos: list[Info]) -> None:
+        vars(self)["reset_infos"] = infos
 
     @property
     def unwrapped(self) -> VecEnv:
