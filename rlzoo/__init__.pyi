@@ -634,11 +634,11 @@ class ACKTR(_ACKTR):
             gymnasium.vector.VectorEnv; None: set it later
 
         # optimisation
-        learning_rate (ScheduleLike = 0.25): upper bound on the length of a
-            natural gradient step, a number or a schedule; kfac_clip shortens it
-            further
-        max_grad_norm (float = 0.5): upper bound on the L2 norm of a step
-            (natural gradient times its length)
+        learning_rate (ScheduleLike = 0.25): upper bound on eta, the factor on
+            the natural gradient; a number or a schedule; kfac_clip and
+            max_grad_norm lower it further
+        max_grad_norm (float = 0.5): upper bound on the L2 norm of a step (eta
+            times the natural gradient)
         lr_schedule (str = 'linear'): decay of a learning_rate that is a number:
             constant, linear, middle_drop, double_linear_con or
             double_middle_drop

@@ -148,6 +148,7 @@ def spaces(name: str) -> str:
         ("Python", f"`rlzoo.{cls.__name__}`"),
         ("module", f"{{source}}`{source_of(name)}`"),
         ("kind", kind(name)),
+        *([("paper", paper(name))] if paper(name) else []),
         ("action spaces", ", ".join(catalog.action_spaces(name))),
     ]
     if config is not None:

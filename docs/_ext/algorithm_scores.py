@@ -61,8 +61,9 @@ SEEDS = """\
 Final agents, played on held-out seeds of the environment. *Each seed* gives the mean return (or success
 rate) of the trainings with seeds 0, 1, 2, ...; other seeds are in brackets, and ± after a single value is
 the standard deviation over its episodes. *Required* is what the median must reach. *Random* is the return of
-random actions. *Reference* is the published score of this algorithm in RL Baselines3 Zoo (SB3 zoo) or RL
-Baselines Zoo (SB2 zoo), of one agent."""
+random actions. Neighbouring seeds share first observations, since environment i is seeded with the seed
+plus i; networks and actions differ. *Reference* is the published score of this algorithm in RL Baselines3
+Zoo (SB3 zoo) or RL Baselines Zoo (SB2 zoo), of one agent."""
 AGENTS = """\
 The agents below come with rlzoo: `rlzoo list agents --algo {name}` lists them, and `rlzoo enjoy` plays them.
 A seed such as *2 of 3* is the best of three, selected on other episodes than those of the score."""

@@ -63,6 +63,9 @@ class ParameterGroup:
     def gather(self) -> None:
         """Take over parameters whose memory was replaced (`parameter.data = values`), where there is one."""
 
+    def reattach_gradients(self) -> None:
+        """Let each parameter have its gradient again, as a part of a vector where there is one."""
+
     @property
     def frozen(self) -> list[nn.Parameter]:
         """Parameters that were frozen after the group was made: by `parameter.requires_grad_(False)`."""
@@ -264,7 +267,6 @@ class FlatParameters(ParameterGroup):
             parameter.data = value.view(parameter.shape)
 
     def reattach_gradients(self) -> None:
-        """Let each parameter have its part of the vector, and of its gradient, again."""
         self.gather()
         for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
             if parameter.grad is not gradient:

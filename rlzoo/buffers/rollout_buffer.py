@@ -49,17 +49,20 @@ def stored_dtype(dtype: npt.DTypeLike | None) -> npt.DTypeLike | None:
 
 
 class RolloutBuffer(RolloutArrays):
-    """Columns of shape [n_steps, n_envs, ...]; observations have one row more, for the observation after
-    the last step.
+    """Rollout buffer: columns [n_steps, n_envs, ...] of the last rollout, discarded after each update.
+
+    Observations have one row more, for the observation after the last step.
 
     A row is written where it will be read: acting reads `obs_rows[t]`, a tensor that shares memory with
     the column. The columns given by `PolicyOutput.extra` are allocated when they first appear.
 
-    A training loop writes steps with `start` and `add_step`; scripts write them with `add`, which see.
+    A training loop writes steps with `start` and `add_step`; scripts write them with `add`.
 
     `on_device`: columns are tensors, as in a `TensorRolloutBuffer`.
 
     :param buffer_size: steps of each environment in a rollout
+    :param observation_space: as the policy sees it
+    :param n_envs: number of environments
     :param device: of the batches of `get`
     :param gae_lambda: factor for `compute_returns_and_advantage`
     :param gamma: discount for `compute_returns_and_advantage`

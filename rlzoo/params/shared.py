@@ -274,7 +274,7 @@ FILE_KEYS: dict[str, Doc] = {
     ),
     "callback": Doc("callbacks of the training: class names, or mappings of a name to arguments", "training"),
     "noise_type": Doc(
-        "action noise: none, normal, ornstein-uhlenbeck, or adaptive-param for noise on the parameters",
+        "action noise: none, normal or ornstein-uhlenbeck; of DDPG also adaptive-param, noise on parameters",
         "exploration",
     ),
     "noise_std": Doc("standard deviation of the action noise, for actions in [-1, 1]", "exploration"),

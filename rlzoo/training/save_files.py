@@ -168,10 +168,7 @@ def load_from_zip_file(
 
 
 def save_to_zip_file(*_: object, **__: object) -> None:
-    """Refuse to write a model file from its parts.
-
-    :raises UserError: always
-    """
+    """Raise UserError: a model file is written by `model.save(path)`."""
     raise UserError(
         "save_to_zip_file is not offered: a model file is written by model.save(path), and what it holds by"
         " the model's state()"

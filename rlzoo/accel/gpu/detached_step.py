@@ -52,6 +52,7 @@ def replaced_step(model: Any, step: Callable[..., Any]) -> Iterator[None]:
     try:
         yield
     finally:
-        for name in inside:
-            del vars(model)[name]
-        vars(model).update(own)
+        is_ours = vars(model).get("gradient_step") is step  # else a callback has set another, which stays
+        for name in inside if is_ours else ("is_captured",):
+            vars(model).pop(name, None)
+        vars(model).update(own if is_ours else {})

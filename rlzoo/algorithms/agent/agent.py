@@ -124,14 +124,13 @@ class Agent(CounterProperties, Threaded):
     ) -> Self:
         """Train for `total_timesteps` environment steps, counted over all environments.
 
-        On the CPU, gradient steps of wide networks and of images use as many threads as are fastest at the
-        time, at most `torch.get_num_threads()`; the rest uses one. The last bits of results can depend on the
-        number; `model.num_threads = 1` fixes it.
+        On the CPU, gradient steps of wide networks and of images use as many threads as are fastest, at most
+        `torch.get_num_threads()`. Last bits of results can depend on it: `model.num_threads = 1` fixes it.
 
         :param callback: a callback, a list of them, or a function `(locals, globals) -> bool`; False ends
             the training
-        :param log_interval: iterations (off-policy algorithms: episodes) between two dumps of metrics; -1:
-            the algorithm's default, None: never
+        :param log_interval: iterations (off-policy: episodes) between two logs; -1: as usual, None: never
+        :param tb_log_name: name of the run under `tensorboard_log`; None: that of the class
         :param reset_num_timesteps: False continues the step count, and with it logs and schedules
         :raises UserError: when there is no environment, or no more than the actor
         """
@@ -209,10 +208,11 @@ class Agent(CounterProperties, Threaded):
         deterministic: bool = False,
         mask: np.ndarray | None = None,
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
-        """Return actions for one observation or a batch, and the next state of a recurrent policy (else
-        None).
+        """Return actions for one observation or a batch [n_envs, ...], and the next recurrent state.
 
-        :param episode_start: bool array [n_envs], for recurrent policies; `mask` is its old name
+        :param state: recurrent state that the last call has returned; None at the start
+        :param episode_start: bool [n_envs], True where an episode begins; `mask` is its old name
+        :param deterministic: the most probable action instead of a sample
         """
         starts = mask if episode_start is None else episode_start
         predicted: tuple[np.ndarray, Any] = self.policy.predict(observation, state, starts, deterministic)

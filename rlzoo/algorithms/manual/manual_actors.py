@@ -10,7 +10,8 @@ from torch import Tensor
 from rlzoo.algorithms.manual.manual_networks import JoinedLinear, ManualNetwork
 from rlzoo.core.types import TensorObs
 from rlzoo.distributions.squashed_gaussian import squash, squash_backward
-from rlzoo.policies.actors import LOG_STD_MAX, LOG_STD_MIN, Actor, SquashedGaussianActor
+from rlzoo.policies import actors
+from rlzoo.policies.actors import Actor, SquashedGaussianActor
 from rlzoo.policies.critics import Critics
 
 
@@ -19,16 +20,17 @@ class ManualCritics:
 
     def __init__(self, critics: Critics) -> None:
         self.critics = critics
-        self.all, self.one = ManualNetwork(critics.layers), ManualNetwork(critics.layers, first=True)
+        self.ensemble = ManualNetwork(critics.layers)
+        self.first_critic = ManualNetwork(critics.layers, first=True)
         self.evaluated: tuple[ManualNetwork, list[Tensor]] | None = None
 
     def all_values(self, obs: TensorObs, actions: Tensor) -> Tensor:
         """Return values [n_critics, B, n_outputs]."""
-        return self._values(self.all, obs, actions)
+        return self._values(self.ensemble, obs, actions)
 
     def first_values(self, obs: TensorObs, actions: Tensor) -> Tensor:
         """Return the values [B, n_outputs] of the first critic."""
-        return self._values(self.one, obs, actions)
+        return self._values(self.first_critic, obs, actions)
 
     def _values(self, network: ManualNetwork, obs: TensorObs, actions: Tensor) -> Tensor:
         learns = torch.is_grad_enabled()
@@ -58,7 +60,7 @@ class ManualActor:
         self.values: list[Tensor] = []
 
     def begin(self, next_obs: TensorObs) -> None:
-        """Start a gradient step; nothing is to be done."""
+        """Do nothing; see `ManualSquashedActor.begin`."""
 
     def __call__(self, obs: TensorObs) -> Tensor:
         """Return actions [B, A]."""
@@ -118,12 +120,13 @@ class ManualSquashedActor:
 
     def begin(self, next_obs: TensorObs) -> None:
         """Start a gradient step, which will sample for these observations, too."""
-        self.next_obs, self.next_sample = next_obs, None
+        self.next_obs = next_obs
 
     def action_log_prob(self, obs: TensorObs) -> tuple[Tensor, Tensor]:
         """Return reparameterised actions [B, A] and their log-densities [B]."""
         if not torch.is_grad_enabled():
             sample = self.next_sample if obs is self.next_obs else None
+            self.next_sample = None
             sample = self._sampled(obs) if sample is None else sample
             return sample.actions, sample.log_probs
         assert self.next_obs is not None
@@ -137,7 +140,7 @@ class ManualSquashedActor:
         features = torch.cat([self.actor.extract_features(obs) for obs in observations])
         values = self.hidden.forward(features)
         mean, unbounded = self.heads.forward(values[-1]).chunk(2, 1)
-        log_std = unbounded.clamp(LOG_STD_MIN, LOG_STD_MAX)
+        log_std = unbounded.clamp(actors.LOG_STD_MIN, actors.LOG_STD_MAX)
         shape = (len(mean) // len(observations), mean.shape[1])
         noise = torch.cat([torch.randn(shape) for _ in observations])  # the numbers of one pass for each
         actions, log_probs, scaled = squash(mean, log_std, noise)

@@ -6,14 +6,26 @@ are evaluated without autograd, and whose optimisers carry the gradients of a lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import contextlib
+import dataclasses
+import operator
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FunctionType
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from rlzoo.accel import matmul_precision as precision
-from rlzoo.accel.fast_mlp import BACKWARD, has_hooks, has_tensor_hooks, holds_custom_code
+from rlzoo.accel.fast_mlp import (
+    BACKWARD,
+    BACKWARD_HOOKS,
+    FORWARD_HOOKS,
+    has_tensor_hooks,
+    holds_custom_code,
+)
 from rlzoo.accel.flat_parameters import FlatParameters, ParameterGroup
 from rlzoo.accel.switch import enabled
 from rlzoo.accel.threads import most_multiplications
@@ -27,9 +39,13 @@ from rlzoo.policies.actors import Actor, SquashedGaussianActor
 from rlzoo.policies.continuous_policies import ContinuousPolicy
 from rlzoo.policies.critics import Critics, QuantileCritics
 
-ON = enabled("manual_step")
-PATCHED = ("action_log_prob", "all_values", "first_values", "extract_features")
-"""Methods that a script may replace in an actor or in critics."""
+ON = all(map(enabled, ("manual_step", "batched_ensemble", "closed_form_backward", "fast_mlp")))
+KNOWN_CODE = (str(Path(precision.__file__).parents[1]), contextlib.__file__, dataclasses.__file__)
+"""Where the code of functions of this package is, and of what wraps them."""
+
+
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+"""Where a module keeps its hooks."""
 
 
 class ActorCritic(Protocol):
@@ -57,93 +73,134 @@ def manual_step(model: ActorCritic) -> ManualStep | None:
         return None
     if "gradient_step" in vars(model) or not hasattr(type(model), "gradient_step"):
         return None
-    if not isinstance(model.actor_flat, FlatParameters) or not isinstance(model.critic_flat, FlatParameters):
-        return None
-    if holds_custom_code(model) or not is_plain(model.policy):
+    if holds_custom_code(model) or not is_plain(model) or not all(map(is_unchanged, functions_of(model))):
         return None
     if most_multiplications(model, in_minibatches=True) < precision.LEAST_MULTIPLICATIONS:
         return None
-    return ManualStep(model, model.actor_flat, model.critic_flat)
+    return ManualStep(model)
 
 
-def is_plain(policy: ContinuousPolicy) -> bool:
-    """Return whether the networks of a policy consist of linear layers and activations."""
-    parts, actor = parts_of(policy), policy.actor
+def is_plain(model: ActorCritic) -> bool:
+    """Return whether networks are linear layers and activations alone, and have the usual optimisers."""
+    policy, actor = model.policy, model.policy.actor
     if type(actor) not in (Actor, SquashedGaussianActor) or not policy.with_target_critics:
-        return False
-    if isinstance(actor, SquashedGaussianActor) and actor.use_sde:
         return False
     if type(policy.critic) not in (Critics, QuantileCritics):
         return False
-    if any(type(part.features_extractor) is not FlattenExtractor for part in parts):
+    parts = [policy.actor, policy.critic, *policy.targets()]
+    if any(type(part.features_extractor) is not FlattenExtractor or is_patched(part) for part in parts):
         return False
-    return not any(name in vars(part) for part in parts for name in PATCHED) and all(
-        map(is_plain_layer, layers_of(policy))
+    if not all(is_sequence(layers_of(part)) for part in parts):
+        return False
+    return is_optimized(actor, model.actor_flat, model.actor_optimizer) and is_optimized(
+        policy.critic, model.critic_flat, model.critic_optimizer
     )
 
 
-def parts_of(policy: ContinuousPolicy) -> list[nn.Module]:
-    """Return actor and critics, and their targets."""
-    return [policy.actor, policy.critic, *policy.targets()]
+def layers_of(part: nn.Module) -> list[nn.Module]:
+    """Return the layers of an actor or of critics; the last two of a squashed actor are its heads."""
+    if isinstance(part, Critics):
+        return list(part.layers)
+    if isinstance(part, SquashedGaussianActor):
+        return [*part.latent_pi, part.mu, *([part.log_std] if isinstance(part.log_std, nn.Module) else [])]
+    return list(part.get_submodule("mu").children())
 
 
-def layers_of(policy: ContinuousPolicy) -> Iterator[nn.Module]:
-    """Yield the layers of all networks."""
-    for part in parts_of(policy):
-        if isinstance(part, Critics):
-            yield from part.layers
-        elif isinstance(part, SquashedGaussianActor):
-            yield from part.latent_pi
-            yield part.mu
-            yield part.get_submodule("log_std")
-        elif isinstance(part, Actor):
-            yield from part.mu
+def is_sequence(layers: list[nn.Module]) -> bool:
+    """Return whether layers are linear ones with a bias, each with at most one activation behind it."""
+    is_linear = [type(layer) in (nn.Linear, EnsembleLinear) and layer.bias is not None for layer in layers]
+    return is_linear[:1] == [True] and all(
+        linear or (type(layer) in BACKWARD and before)
+        for layer, linear, before in zip(layers, is_linear, [False, *is_linear], strict=False)
+    )
 
 
-def is_plain_layer(layer: nn.Module) -> bool:
-    """Return whether a layer is a linear one with a bias, or an activation."""
-    is_linear = type(layer) in (nn.Linear, EnsembleLinear) and layer.bias is not None
-    return is_linear or type(layer) in BACKWARD
+def is_optimized(part: nn.Module, group: ParameterGroup, optimizer: NetworkOptimizer) -> bool:
+    """Return whether an optimiser of this package steps on the weights and biases of a network alone."""
+    ours = [parameter for layer in layers_of(part) for parameter in layer.parameters()]
+    is_usual = type(optimizer) is NetworkOptimizer and optimizer.average is None and not is_patched(optimizer)
+    return is_usual and isinstance(group, FlatParameters) and are_same(ours, group.parameters)
+
+
+def are_same(some: Sequence[object], others: Sequence[object]) -> bool:
+    """Return whether two lists hold the same objects."""
+    return len(some) == len(others) and all(map(operator.is_, some, others))
+
+
+def is_patched(part: object) -> bool:
+    """Return whether a script has put a method of its own into an object."""
+    return any(callable(getattr(type(part), name, None)) for name in vars(part))
+
+
+def functions_of(model: ActorCritic) -> list[FunctionType]:
+    """Return what a gradient step may call: functions of the algorithm's file, methods of networks."""
+    policy = model.policy
+    owners: list[Any] = [sys.modules[type(model).__module__], NetworkOptimizer]
+    owners += [base for part in (model, policy, policy.actor, policy.critic) for base in type(part).__mro__]
+    ours = [one for one in owners if vars(one).get("__module__", one.__name__).startswith("rlzoo.")]
+    return [function for owner in ours for function in vars(owner).values() if type(function) is FunctionType]
+
+
+def is_unchanged(function: Any) -> bool:
+    """Return whether the code of a function, and of what it wraps, is that of this package."""
+    while function is not None:
+        if not function.__code__.co_filename.startswith(KNOWN_CODE):
+            return False
+        function = getattr(function, "__wrapped__", None)
+    return True
 
 
 class ManualStep:
-    """The manual gradient step of a model, for the time of a training.
+    """The manual gradient step of a model, for the time of a training."""
 
-    :param actor_flat, critic_flat: parameters of its networks
-    """
+    def __init__(self, model: ActorCritic) -> None:
+        self.model, self.agent = model, ManualAgent(model)
+        policy, modules = model.policy, [vars(module) for module in model.policy.modules()]
+        self.parameters = [*model.actor_flat.parameters, *model.critic_flat.parameters]
+        self.hooks = [own[name] for own in modules for name in HOOKS] + [*FORWARD_HOOKS, *BACKWARD_HOOKS]
+        self.tables = [own[name] for own in modules for name in ("_modules", "_parameters")]
+        self.globals = vars(sys.modules[type(model).__module__])
+        self.functions = [name for name, value in self.globals.items() if type(value) is FunctionType]
+        optimizers, targets = [model.actor_optimizer, model.critic_optimizer], policy.targets()
+        self.patchable = [vars(part) for part in (*optimizers, policy, policy.actor, policy.critic, *targets)]
+        self.parts, self.sizes = self._parts(), list(map(len, self.patchable))
 
-    def __init__(self, model: ActorCritic, actor_flat: FlatParameters, critic_flat: FlatParameters) -> None:
-        self.model, self.agent = model, ManualAgent(model, actor_flat, critic_flat)
-        self.modules = list(model.policy.modules())
-        self.parameters = [*actor_flat.parameters, *critic_flat.parameters]
-
-    def __call__(self, batch: ReplayBatch, **due: bool) -> Metrics:
+    def __call__(self, batch: ReplayBatch, *due: bool, **named: bool) -> Metrics:
         gradient_step: Callable[..., Metrics] = type(self.model).gradient_step  # type: ignore[attr-defined]
-        if not self.is_possible():
-            return gradient_step(self.model, batch, **due)
+        if type(batch) is not ReplayBatch or not self.is_possible():
+            return gradient_step(self.model, batch, *due, **named)
         self.agent.policy.actor.begin(batch.next_observations)
-        return gradient_step(self.agent, batch, **due)
+        return gradient_step(self.agent, batch, *due, **named)
 
     def is_possible(self) -> bool:
-        """Return whether no callback has since frozen parameters, or wants to see what autograd computes."""
+        """Return whether no callback has since replaced a part, or wants to see what autograd computes."""
         if precision.gradients_in_bfloat16 or torch.is_autocast_enabled("cpu"):
             return False
-        if any(map(has_hooks, self.modules)):
+        if any(self.hooks) or list(map(len, self.patchable)) != self.sizes:
             return False
-        return not any(has_tensor_hooks(p) or not p.requires_grad for p in self.parameters)
+        if any(has_tensor_hooks(p) or not p.requires_grad for p in self.parameters):
+            return False
+        return are_same(self._parts(), self.parts)
+
+    def _parts(self) -> list[object]:
+        """Return what the step was made of."""
+        model = self.model
+        parts: list[object] = [model.policy, model.actor_flat, model.critic_flat, type(model).gradient_step]  # type: ignore[attr-defined]
+        parts += [model.actor_optimizer, model.critic_optimizer, *map(self.globals.get, self.functions)]
+        for table in self.tables:
+            parts += table.values()
+        return parts
 
 
 class ManualAgent:
-    """What `gradient_step` reads of an algorithm: networks and their optimisers; the rest is the model's."""
+    """Stand-in for an algorithm in `gradient_step`: with networks and optimisers; the rest is the model's."""
 
-    def __init__(self, model: ActorCritic, actor_flat: FlatParameters, critic_flat: FlatParameters) -> None:
+    def __init__(self, model: ActorCritic) -> None:
         self.model, self.policy = model, ManualPolicy(model.policy)
         actor, critic, n_actions = self.policy.actor, self.policy.critic, model.policy.action_dim
-        self.critic_optimizer = ManualOptimizer(model.critic_optimizer, critic_flat, critic.backward)
+        self.critic_optimizer = ManualOptimizer(model.critic_optimizer, critic.backward)
         self.actor_optimizer = ManualOptimizer(
-            model.actor_optimizer,
-            actor_flat,
-            lambda: actor.backward(critic.backward(n_actions, learn=False)),
+            model.actor_optimizer, lambda: actor.backward(critic.backward(n_actions, learn=False))
         )
 
     def __getattr__(self, name: str) -> Any:
@@ -172,19 +229,17 @@ class ManualOptimizer:
     """A `NetworkOptimizer` for losses of manual networks.
 
     :param optimizer: of the network
-    :param parameters: of the network
     :param carry_back: replaces the gradients of the parameters, given those of the network's outputs
     """
 
-    def __init__(
-        self, optimizer: NetworkOptimizer, parameters: FlatParameters, carry_back: Callable[[], object]
-    ) -> None:
-        self.optimizer, self.parameters, self.carry_back = optimizer, parameters, carry_back
+    def __init__(self, optimizer: NetworkOptimizer, carry_back: Callable[[], object]) -> None:
+        self.optimizer, self.carry_back = optimizer, carry_back
 
     def step(self, loss: Tensor) -> None:
         """Take one step along the gradient of a loss."""
+        parameters = self.optimizer.parameters
         loss.backward()
         with torch.no_grad():
-            self.parameters.reattach_gradients()
+            parameters.reattach_gradients()
             self.carry_back()
-        self.parameters.step(self.optimizer.owner.optimizer)
+        parameters.step(self.optimizer.owner.optimizer)

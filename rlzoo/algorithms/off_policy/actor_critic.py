@@ -44,8 +44,8 @@ class ActorCriticAlgorithm(OffPolicyAlgorithm):
 
     def accelerated(self) -> AbstractContextManager[None]:
         """Let `learn` take compiled gradient steps if asked for, else manual ones if possible."""
-        is_asked = self.compile_networks or self.cuda_graphs == "on"
-        step = None if is_asked else manual_step(self)
+        is_free = not self.compile_networks and self.cuda_graphs in ("auto", "off")
+        step = manual_step(self) if is_free else None
         return super().accelerated() if step is None else replaced_step(self, step)
 
     def setup_optimizers(self) -> None:

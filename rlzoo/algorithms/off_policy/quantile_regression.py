@@ -31,8 +31,17 @@ def quantile_huber_loss(
     cum_prob: Tensor | None = None,
     sum_over_quantiles: bool = True,
 ) -> Tensor:
-    """Return the mean over the batch of `quantile_huber_losses`, a scalar; see there for the arguments.
+    """Return the quantile Huber loss (eq. 10 of Dabney et al. 2018, with kappa = 1), a scalar.
 
+        rho_tau(delta) = |tau - 1{delta < 0}| * (delta^2 / 2 if |delta| <= 1 else |delta| - 1/2)
+
+    The mean over the targets j of rho_tau_i(z_j - theta_i) is summed over the current quantiles i, and
+    averaged over the batch. No gradient goes into the targets.
+
+    :param current_quantiles: theta, [B, n_quantiles] or [B, n_critics, n_quantiles]
+    :param target_quantiles: z, [B, n_targets] or [B, 1 or n_critics, n_targets]
+    :param cum_prob: tau; None: (2 i + 1) / (2 n_quantiles) for i = 0, 1, ...
+    :param sum_over_quantiles: False takes the mean over the current quantiles as well
     :raises ValueError: current and target quantiles are of different batches or numbers of axes
     """
     cum_prob = _probabilities(current_quantiles, target_quantiles, cum_prob)

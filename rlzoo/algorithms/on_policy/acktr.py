@@ -10,9 +10,9 @@ step is as long as the trust region allows, and at most `learning_rate` (section
 
 Departures from the paper: the norm of a step is bounded, too (not that of the gradient, which says little
 about the step, and would stop learning where values are large and wrong); averages of the factors start as
-plain means, so that no other optimiser is needed at first; the eigendecomposition is computed in the
-background and used exactly one update later, instead of whenever it is ready; layers with more than 1,024
-inputs are decomposed more rarely than `kfac_update` says.
+plain means, so that no other optimiser is needed at first; with `async_eigen_decomp` the eigendecomposition
+is computed in the background and used exactly one decomposition later, instead of whenever it is ready;
+layers with more than 1,024 inputs are decomposed more rarely than `kfac_update` says.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from rlzoo.params.search_parameters import Choice, Float, Int, OneOrSampled, Sea
 class ACKTRConfig:
     learning_rate: ScheduleLike = param(
         0.25,
-        doc="upper bound on the length of a natural gradient step, a number or a schedule; kfac_clip"
-        " shortens it further",
+        doc="upper bound on eta, the factor on the natural gradient; a number or a schedule; kfac_clip and"
+        " max_grad_norm lower it further",
         section="optimisation",
     )
     n_steps: int = param(20, doc=shared.N_STEPS.plus("each rollout is one natural gradient step"))
@@ -63,7 +63,7 @@ class ACKTRConfig:
     )
     max_grad_norm: float = param(
         0.5,
-        doc="upper bound on the L2 norm of a step (natural gradient times its length)",
+        doc="upper bound on the L2 norm of a step (eta times the natural gradient)",
         section="optimisation",
     )
     kfac_clip: float = param(

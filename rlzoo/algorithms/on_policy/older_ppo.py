@@ -1,7 +1,8 @@
 """PPO1 and PPO2 of Stable Baselines: they return a `PPO` with the options and defaults of these classes.
 
 Departures: advantages are normalised per minibatch, where PPO1 normalised the whole rollout; PPO2 takes the
-larger of the clipped and the unclipped value loss, PPO the clipped one.
+larger of the clipped and the unclipped value loss, PPO the clipped one; PPO2 halves the value loss, PPO does
+not, so that `vf_coef` weighs twice as much here (0.25 gives the objective of PPO2's 0.5).
 """
 
 from __future__ import annotations

@@ -21,7 +21,9 @@ from rlzoo.core.errors import UserError
 
 
 class PrioritizedReplayBuffer(ReplayBuffer):
-    """Replay buffer that samples in proportion to absolute TD errors.
+    """Replay buffer that samples with probabilities in proportion to (|TD error| + eps)^alpha.
+
+    Source: Schaul et al. 2016, https://arxiv.org/abs/1511.05952.
 
     Batches have `weights`; the algorithm passes the absolute TD errors to `update_priorities`.
 

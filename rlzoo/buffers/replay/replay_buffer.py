@@ -540,7 +540,12 @@ class ReplayBuffer(ReplayArrays):
 
 
 class NStepReplayBuffer(ReplayBuffer):
-    """A replay buffer of 3-step returns, or another number of steps."""
+    """Replay buffer with n-step returns.
+
+    :param n_steps: rewards that are summed before the value of the next observation
+    :param gamma: discount factor; an algorithm sets its own
+    :param args: as of `ReplayBuffer`
+    """
 
     def __init__(self, *args: Any, n_steps: int = 3, gamma: float = 0.99, **kwargs: Any) -> None:
         super().__init__(*args, n_steps=n_steps, gamma=gamma, **kwargs)
