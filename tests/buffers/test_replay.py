@@ -420,8 +420,8 @@ def test_final_obs_store_grows_while_collecting():
 
 
 def test_mistakes_are_named():
-    with pytest.raises(UserError, match="buffer_size must be at least 1, not 0"):
-        ReplayBuffer(0, VECTOR, ACTIONS)
+    with pytest.raises(UserError, match="buffer_size must be at least 1, not -1"):
+        ReplayBuffer(-1, VECTOR, ACTIONS)
     with pytest.raises(UserError, match="n_steps must be at least 1, not -1"):
         ReplayBuffer(5, VECTOR, ACTIONS, n_steps=-1)
     with pytest.raises(UserError, match="frame_stack=4 needs images"):
