@@ -42,8 +42,6 @@ from rlzoo.policies.critics import Critics, QuantileCritics
 ON = all(map(enabled, ("manual_step", "batched_ensemble", "closed_form_backward", "fast_mlp")))
 KNOWN_CODE = (str(Path(precision.__file__).parents[1]), contextlib.__file__, dataclasses.__file__)
 """Where the code of functions of this package is, and of what wraps them."""
-
-
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 """Where a module keeps its hooks."""
 
@@ -155,14 +153,13 @@ class ManualStep:
 
     def __init__(self, model: ActorCritic) -> None:
         self.model, self.agent = model, ManualAgent(model)
-        policy, modules = model.policy, [vars(module) for module in model.policy.modules()]
+        modules = [vars(module) for module in model.policy.modules()]
         self.parameters = [*model.actor_flat.parameters, *model.critic_flat.parameters]
         self.hooks = [own[name] for own in modules for name in HOOKS] + [*FORWARD_HOOKS, *BACKWARD_HOOKS]
         self.tables = [own[name] for own in modules for name in ("_modules", "_parameters")]
         self.globals = vars(sys.modules[type(model).__module__])
         self.functions = [name for name, value in self.globals.items() if type(value) is FunctionType]
-        optimizers, targets = [model.actor_optimizer, model.critic_optimizer], policy.targets()
-        self.patchable = [vars(part) for part in (*optimizers, policy, policy.actor, policy.critic, *targets)]
+        self.patchable = [vars(model.actor_optimizer), vars(model.critic_optimizer), *modules]
         self.parts, self.sizes = self._parts(), list(map(len, self.patchable))
 
     def __call__(self, batch: ReplayBatch, *due: bool, **named: bool) -> Metrics:
