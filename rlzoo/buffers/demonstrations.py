@@ -45,6 +45,11 @@ class ExpertDataset:
     The split is by steps, and the same whenever a file is read. What else is drawn comes from NumPy's global
     generator, which `set_random_seed` seeds.
 
+    Example:
+        >>> from rlzoo import PPO, generate_expert_traj
+        >>> recorded = generate_expert_traj(PPO("MlpPolicy", "CartPole-v1"), n_episodes=2)
+        >>> dataset = ExpertDataset(traj_data=recorded, batch_size=16, verbose=0)
+
     :param expert_path: an `.npz` file; give either this or `traj_data`
     :param traj_data: the arrays of such a file, as `generate_expert_traj` returns them; image paths are then
         relative to the working directory

@@ -46,6 +46,12 @@ def generate_expert_traj(
     Observations and rewards are those of the environment, before a VecNormalize. Each of n environments plays
     its share of the episodes. An episode ends where the game does: a lost life is no end.
 
+    Example:
+        >>> from rlzoo import PPO
+        >>> recorded = generate_expert_traj(PPO("MlpPolicy", "CartPole-v1"), n_episodes=2)
+        >>> recorded["actions"].shape == (len(recorded["obs"]), 1)
+        True
+
     :param model: an agent, or a function from one observation to an action
     :param save_path: file to write, `.npz` is appended; None: nothing is written
     :param env: where to play, an id, a Gymnasium environment or a `VecEnv`; None: the agent's own

@@ -29,6 +29,10 @@ class NoLearner(UserError, ImportError):
 class HER:
     """Makes the agent of another algorithm, with hindsight replay.
 
+    Example:
+        >>> from rlzoo import BitFlippingEnv
+        >>> model = HER("MlpPolicy", BitFlippingEnv(n_bits=8), model_class="dqn").learn(200)
+
     :param policy: as for `model_class`; observations being a Dict, MlpPolicy means MultiInputPolicy
     :param env: a goal environment: its observations are a Dict of "observation", "achieved_goal" and
         "desired_goal", and it has `compute_reward(achieved_goal, desired_goal, info)`

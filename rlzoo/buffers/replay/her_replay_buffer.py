@@ -54,6 +54,13 @@ class HerReplayBuffer(ReplayBuffer):
     Only finished episodes are sampled; of a partly overwritten episode, what is left. A wrapper that changes
     rewards must change those of `compute_reward` as well; the first sampling warns if they differ.
 
+    Source: Andrychowicz et al. 2017, https://arxiv.org/abs/1707.01495.
+
+    Example:
+        >>> from rlzoo import DQN, BitFlippingEnv
+        >>> env = BitFlippingEnv(n_bits=8)
+        >>> model = DQN("MultiInputPolicy", env, replay_buffer_class=HerReplayBuffer).learn(200)
+
     :param env: the environment, whose `compute_reward` computes the rewards of new goals
     :param n_sampled_goal: relabelled transitions for each original one
     :param goal_selection_strategy: of new goals, a `GoalSelectionStrategy` or its name

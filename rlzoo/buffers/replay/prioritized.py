@@ -27,6 +27,10 @@ class PrioritizedReplayBuffer(ReplayBuffer):
 
     Batches have `weights`; the algorithm passes the absolute TD errors to `update_priorities`.
 
+    Example:
+        >>> from rlzoo import DQN
+        >>> model = DQN("MlpPolicy", "CartPole-v1", replay_buffer_class=PrioritizedReplayBuffer)
+
     :param alpha: 0 samples uniformly, 1 in proportion to the TD errors
     :param beta0: initial exponent of the importance weights: 0 no correction, 1 full; it ends at 1
     :param beta_iters: transitions after which beta is 1; None: at the end of the training (`progress`)

@@ -53,6 +53,12 @@ class SubprocVecEnv(VecEnv):
     "forkserver" and "spawn" the calling script needs `if __name__ == "__main__":`; "fork" does not, but can
     deadlock where threads are in use.
 
+    Example:
+        >>> env = SubprocVecEnv([lambda: gym.make("CartPole-v1") for _ in range(4)], n_workers=2)
+        >>> env.reset().shape
+        (4, 4)
+        >>> env.close()
+
     :param env_fns: functions of no argument, each must return a new environment
     :param start_method: one of `multiprocessing.get_all_start_methods()`; None: forkserver if there is one
     :param n_workers: number of processes; None takes one per core, at most one per environment
