@@ -193,7 +193,9 @@ class OnPolicyCollection(StepMethods):
         locals_ = LoopLocals(self, callback, rollout_buffer=rollout_buffer)
         return collect(self, env, rollout_buffer, callback, locals_)
 
-    def own_minibatches(self, rollout: RolloutBuffer, batch_size: int) -> Iterator[RolloutBatch]:
+    def own_minibatches(
+        self, rollout: RolloutBuffer, batch_size: int | None = None
+    ) -> Iterator[RolloutBatch]:
         """Yield what the `get` of a user's rollout buffer yields, as batches to learn from."""
         stored, yielded = torch.from_numpy(rollout.action_column), False
         for samples in rollout.get(batch_size):

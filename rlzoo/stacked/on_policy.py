@@ -82,15 +82,13 @@ class OnPolicyStack:
             result = seat.ask(self.ppo_steps, ppo_key(request), urgency(STEP), request)
             return cast("tuple[Metrics, bool]", result)
 
-        def a2c_step(batch: RolloutBatch, evaluated: object) -> tuple[Metrics, Tensor]:
+        def a2c_step(batch: RolloutBatch, evaluated: object) -> Metrics:
             row = RolloutBatch(
                 model.policy.extract_features(batch.obs), batch.actions, {},
                 advantages=batch.advantages, returns=batch.returns,
             )  # fmt: skip
             request = StepRequest(model, row)
-            return cast(
-                "tuple[Metrics, Tensor]", seat.ask(self.a2c_steps, a2c_key(request), urgency(STEP), request)
-            )
+            return cast(Metrics, seat.ask(self.a2c_steps, a2c_key(request), urgency(STEP), request))
 
         model.act = act  # type: ignore[method-assign]
         if isinstance(model, A2C):
@@ -115,7 +113,7 @@ class OnPolicyStack:
 
     @denormals_as_zero()
     def a2c_steps(self, requests: Sequence[object]) -> Sequence[object]:
-        """Take a gradient step of each training; return its metrics, and the log-probabilities [B]."""
+        """Take a gradient step of each training; return its metrics."""
         asked = cast("Sequence[StepRequest]", requests)
         config, batch = asked[0].model.config, self._prepare(asked)
         values, log_probs, entropy = self.policy.evaluate_actions(batch.obs, batch.actions)
@@ -125,10 +123,7 @@ class OnPolicyStack:
         optimizers = [a.model.policy.optimizer for a in asked]
         step_of_all(optimizers, losses, self.policy.leaves, config.max_grad_norm)
         columns = {name: cast(Tensor, value).unbind(0) for name, value in metrics.items()}
-        return [
-            ({name: values[k] for name, values in columns.items()}, row)
-            for k, row in enumerate(log_probs.detach().unbind(0))
-        ]
+        return [{name: values[k] for name, values in columns.items()} for k in range(len(asked))]
 
     @denormals_as_zero()
     def ppo_steps(self, requests: Sequence[object]) -> Sequence[object]:

@@ -8,7 +8,16 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rlzoo import PPO, DictRolloutBuffer, MaskablePPO, RecurrentPPO, RolloutBuffer, UserError, make_vec_env
+from rlzoo import (
+    A2C,
+    PPO,
+    DictRolloutBuffer,
+    MaskablePPO,
+    RecurrentPPO,
+    RolloutBuffer,
+    UserError,
+    make_vec_env,
+)
 from rlzoo.buffers.rollout_arrays import ARRAYS
 from rlzoo.buffers.samples import RolloutBufferSamples
 
@@ -141,6 +150,38 @@ def test_ppo_learns_from_what_get_yields(cls, clip, env_id):
     expected = weights(OrderedPPO, env_id, clip_range_vf=clip)
     assert torch.allclose(own, expected, atol=1e-5)
     assert not torch.allclose(own, weights(PPO, env_id, clip_range_vf=clip), atol=1e-3)
+
+
+def test_a2c_learns_from_what_get_yields():
+    asked = []
+
+    class Halves(RolloutBuffer):
+        """Two batches with other advantages."""
+
+        def get(self, batch_size=None):
+            asked.append(batch_size)
+            self.advantages = self.advantages * 2
+            yield from super().get(self.buffer_size * self.n_envs)
+            yield from super().get(self.buffer_size * self.n_envs)
+
+    class Twice(A2C):
+        def update(self, rollout, counters):
+            rollout.advantages[:] *= 2
+            return super().update(rollout, counters)
+
+        def gradient_step(self, batch, evaluated):
+            super().gradient_step(batch, evaluated)
+            return super().gradient_step(batch, None)
+
+    def trained(algorithm, **kwargs):
+        env = make_vec_env("CartPole-v1", 2, seed=0)
+        model = algorithm("MlpPolicy", env, n_steps=8, seed=0, ent_coef=0.01, **kwargs).learn(160)
+        return torch.cat([weight.detach().flatten() for weight in model.policy.parameters()])
+
+    own = trained(A2C, rollout_buffer_class=Halves)
+    assert asked == [None] * 10
+    assert torch.allclose(own, trained(Twice), atol=1e-5)
+    assert not torch.allclose(own, trained(A2C), atol=1e-3)
 
 
 def test_get_of_dict_observations_is_learned_from():

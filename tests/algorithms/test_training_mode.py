@@ -56,18 +56,18 @@ def make(learner: Any, kind: str, **kwargs: Any) -> Any:
 def test_baseline_is_that_of_evaluation_mode(learner: Any, kind: str) -> None:
     model = make(learner, kind, n_steps=16)
     compared = []
-    baseline = model.baseline
+    old_values = model.old_values
 
-    def spy(rollout: Any, columns: Any, values: Any = None) -> Any:
-        result = baseline(rollout, columns, values)
+    def spy(rollout: Any, columns: Any) -> Any:
+        result = old_values(rollout, columns)
         model.policy.set_training_mode(False)
         with torch.no_grad():
             exact = model.policy.predict_values(columns.obs).reshape(16, 1).numpy()
             last = model.policy.predict_values(torch.from_numpy(rollout.last_obs())).numpy()
-        compared.append((result[0], exact, result[1][-1], last[0]))
+        compared.append((result[1], exact, result[2][-1], last[0]))
         return result
 
-    model.baseline = spy
+    model.old_values = spy
     model.learn(32)
     assert len(compared) == 2
     for values, exact, next_value, last in compared:

@@ -128,6 +128,7 @@ class A2C(OnPolicyAlgorithm):
     Config = A2CConfig
     takes_tensors = True
     whole_rollouts = True
+    learns_from_get = True
     search_space = SEARCH_SPACE
     config: A2CConfig
     needs_old_values = False
@@ -147,36 +148,36 @@ class A2C(OnPolicyAlgorithm):
         learning_rate = self.set_learning_rate(policy.optimizer, counters)
 
         batch = self.read_rollout(rollout)
-        before = self.has_train_mode_layers or self.is_captured
-        old = self.baseline(rollout, batch) if before else None
+        before = self.has_train_mode_layers or self.is_captured or rollout.has_own_get
+        old = self.old_values(rollout, batch) if before else None
         self.set_training_mode(True)
         evaluated: Evaluated | None = None
         if old is None:  # one forward pass for both
             ours = self.gradient_step.__module__.startswith("rlzoo.")  # else it may call loss.backward()
             with self.network_optimizer.recorded() if ours else nullcontext():
                 evaluated = policy.evaluate_actions(batch.obs, batch.actions, **batch.context)
-            old = self.baseline(rollout, batch, evaluated[0].flatten())
-        baseline, next_values = old
+            old = evaluated[1].detach(), *self.baseline(rollout, batch, evaluated[0].flatten())
+        log_probs, baseline, next_values = old
         advantages, returns = rollout.advantages_and_returns(
             baseline, next_values, config.gamma, config.gae_lambda
         )
         batch.advantages, batch.returns = self.flat_columns(advantages, returns)
-        metrics, log_probs = self.gradient_step(batch, evaluated=evaluated)
         rollout.learned = (baseline, log_probs, advantages, returns)
+        batches = self.own_minibatches(rollout) if rollout.has_own_get else [batch]
+        history = [self.gradient_step(one, evaluated=evaluated) for one in batches]
         counters.n_updates += 1
 
-        metrics = self.summarise([metrics], counters)
+        metrics = self.summarise(history, counters)
         metrics.update(explained_variance=explained_variance(baseline, returns), learning_rate=learning_rate)
         if hasattr(policy, "log_std"):
             metrics["std"] = policy.log_std.detach().exp().mean()
         return metrics
 
-    def gradient_step(self, batch: RolloutBatch, evaluated: Evaluated | None) -> tuple[Metrics, torch.Tensor]:
+    def gradient_step(self, batch: RolloutBatch, evaluated: Evaluated | None) -> Metrics:
         """Take a gradient step on a rollout.
 
         :param batch: with `advantages` and `returns`
         :param evaluated: what `evaluate_actions` returns for it, where that is known
-        :return: metrics, and the log-probabilities of the actions
         """
         policy, config = self.policy, self.config
         values, log_probs, entropy = evaluated or policy.evaluate_actions(
@@ -194,4 +195,4 @@ class A2C(OnPolicyAlgorithm):
             in_arrays=True,
         )
         self.network_optimizer.step(loss, config.max_grad_norm)
-        return metrics, log_probs.detach()
+        return metrics
