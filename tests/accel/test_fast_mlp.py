@@ -421,7 +421,7 @@ class OwnA2C(A2C):
         self.policy.optimizer.zero_grad()
         loss.backward()
         self.policy.optimizer.step()
-        return {"loss": loss.detach()}, log_probs.detach()
+        return {"loss": loss.detach()}
 
 
 def recorded_networks(monkeypatch, model):

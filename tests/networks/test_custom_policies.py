@@ -16,6 +16,7 @@ from rlzoo import (
     SAC,
     TD3,
     TQC,
+    TRPO,
     Actor,
     BaseFeaturesExtractor,
     BaseModel,
@@ -435,7 +436,7 @@ def test_rollouts_are_kept_in_a_class_of_ones_own():
         A2C("MlpPolicy", "CartPole-v1", rollout_buffer_class=ReplayBuffer)
     own = type("Own", (RolloutBuffer,), {"get": lambda self: None})
     with pytest.raises(UserError, match=r"overrides get\(\).*override update\(rollout, counters\)"):
-        A2C("MlpPolicy", "CartPole-v1", rollout_buffer_class=own)
+        TRPO("MlpPolicy", "CartPole-v1", rollout_buffer_class=own)
 
 
 def test_layers_stand_before_and_behind_linear_ones():
