@@ -126,7 +126,7 @@ def are_same(some: Sequence[object], others: Sequence[object]) -> bool:
 
 
 def is_patched(part: object) -> bool:
-    """Return whether a script has put a method of its own into an object."""
+    """Return whether a method of an object is monkey-patched: replaced on the instance."""
     return any(callable(getattr(type(part), name, None)) for name in vars(part))
 
 
