@@ -87,20 +87,24 @@ BACKWARD: dict[type[nn.Module], Callable[[Tensor, Tensor], Tensor]] = {
 }
 """Gradient of an activation's input from that of its output, and its output."""
 
-CHAIN = frozenset(
+KNOWN = frozenset(
     {
+        "AminBackward0",
         "GatherBackward0",
         "MeanBackward0",
         "MeanBackward1",
         "MulBackward0",
+        "PowBackward0",
         "QuantileHuberBackward",
+        "SelectBackward0",
         "SmoothL1LossBackward0",
         "SqueezeBackward1",
+        "SubBackward0",
         "SumBackward1",
         "ViewBackward0",
     }
 )
-"""Operations between a network and a loss that `Tape` knows how to call."""
+"""Operations between a network and a loss that `leaf_gradients` knows how to call."""
 
 
 def acting_mode(model: Any, callback: Any) -> Callable[[], AbstractContextManager[object]]:
@@ -334,34 +338,41 @@ class Tape:
             return False
         if not all(parameter.requires_grad for parameter in ours):
             return False
+        found = leaf_gradients(loss)
+        if found is None or len(found) != 1 or found[0][0] is not output:
+            return False
         with torch.no_grad():
-            gradient = _gradient_by_chain(loss, output)
-            if gradient is None:
-                return False
-            _propagate(layers, values, gradient, overwrite=True)
+            _propagate(layers, values, found[0][1], overwrite=True)
         self.networks.clear()
         return True
 
 
-def _gradient_by_chain(loss: Tensor, output: Tensor) -> Tensor | None:
-    """Return the gradient of a loss with respect to the output of a network, by a chain of `CHAIN`.
+def leaf_gradients(loss: Tensor) -> list[tuple[Tensor, Tensor]] | None:
+    """Return each leaf that a loss depends on, and the gradient of the loss with respect to it.
 
-    :return: None where there is no such chain; then autograd's engine may still go through the graph
+    It is for losses of few operations on small tensors: these take less time than the start of autograd's
+    engine. A leaf to which n paths lead is listed n times; its gradient is the sum.
+
+    :return: None where an operation is not in `KNOWN`; then the graph is as before
     """
-    node: Any = loss.grad_fn
-    gradient: Any = torch.ones_like(loss)
-    while node is not None and (name := type(node).__name__) in CHAIN:
-        inputs = [
-            (i, function) for i, (function, _) in enumerate(node.next_functions) if function is not None
-        ]
-        if len(inputs) != 1:
-            return None
-        gradient = getattr(node, "apply", node)(gradient)
-        ((index, node),) = inputs
-        if isinstance(gradient, tuple):
-            gradient = gradient[index]
-    is_reached = node is not None and name == "AccumulateGrad" and node.variable is output
-    return gradient if is_reached else None
+    found: list[tuple[Tensor, Tensor]] = []
+    pending: list[tuple[Any, Any]] = [(loss.grad_fn, torch.ones_like(loss))]
+    with torch.no_grad():
+        while pending:
+            node, gradient = pending.pop()
+            name = type(node).__name__
+            if name == "AccumulateGrad":
+                found.append((node.variable, gradient))
+                continue
+            if name not in KNOWN:
+                return None
+            gradients = getattr(node, "apply", node)(gradient)
+            if not isinstance(gradients, tuple):
+                gradients = (gradients,)
+            for (before, _), of_input in zip(node.next_functions, gradients, strict=False):
+                if before is not None:
+                    pending.append((before, of_input))
+    return found
 
 
 def _propagate(layers: list[_Layer], values: list[Tensor], gradient: Tensor, overwrite: bool = False) -> None:

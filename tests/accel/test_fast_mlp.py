@@ -15,7 +15,16 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rlzoo import A2C, DQN, PPO
-from rlzoo.accel.fast_mlp import LARGEST_IN_NUMPY, Tape, fast_forward, has_hooks, is_hooked, tanh, tanh_
+from rlzoo.accel.fast_mlp import (
+    LARGEST_IN_NUMPY,
+    Tape,
+    fast_forward,
+    has_hooks,
+    is_hooked,
+    leaf_gradients,
+    tanh,
+    tanh_,
+)
 from rlzoo.accel.flat_parameters import FlatParameters
 from rlzoo.distributions import Categorical
 from rlzoo.policies.actor_critic_policies import ActorCriticPolicy
@@ -221,6 +230,26 @@ def test_a_chain_overwrites_gradients_without_the_engine(weighted, n_features, b
     group.backward(value)
     for parameter, gradient in zip(network.parameters(), expected, strict=True):
         torch.testing.assert_close(parameter.grad, gradient, rtol=1e-5, atol=1e-7)
+
+
+def test_gradients_of_leaves_are_those_of_autograd():
+    values, log_probs = torch.randn(2, 8, 1, requires_grad=True), torch.randn(8, requires_grad=True)
+    loss = (0.3 * log_probs - values[..., 0].amin(0)).mean() - (values * values).square().mean()
+    found = leaf_gradients(loss)
+    assert found is not None
+    assert sum(leaf is values for leaf, _ in found) == 3  # one for each path
+    expected = torch.autograd.grad(loss, [values, log_probs])
+    for leaf, gradient in zip([values, log_probs], expected, strict=True):
+        torch.testing.assert_close(sum(ours for other, ours in found if other is leaf), gradient)
+
+
+def test_gradients_of_leaves_take_known_operations():
+    values = torch.randn(8, requires_grad=True)
+    loss = values.exp().mean()
+    assert leaf_gradients(loss) is None
+    loss.backward()  # the graph is as before
+    torch.testing.assert_close(values.grad, values.detach().exp() / 8)
+    assert leaf_gradients(torch.tensor(1.0)) is None
 
 
 @pytest.mark.parametrize("case", ["other parameter", "penalty", "frozen", "twice"])

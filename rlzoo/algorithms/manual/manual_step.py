@@ -25,6 +25,7 @@ from rlzoo.accel.fast_mlp import (
     FORWARD_HOOKS,
     has_tensor_hooks,
     holds_custom_code,
+    leaf_gradients,
 )
 from rlzoo.accel.flat_parameters import FlatParameters, ParameterGroup
 from rlzoo.accel.switch import enabled
@@ -235,7 +236,12 @@ class ManualOptimizer:
     def step(self, loss: Tensor) -> None:
         """Take one step along the gradient of a loss."""
         parameters = self.optimizer.parameters
-        loss.backward()
+        found = leaf_gradients(loss)
+        if found is None:
+            loss.backward()
+        else:
+            for leaf, gradient in found:
+                leaf.grad = gradient if leaf.grad is None else leaf.grad + gradient
         with torch.no_grad():
             parameters.reattach_gradients()
             self.carry_back()
