@@ -517,8 +517,8 @@ class ACER(_ACER):
             double_middle_drop
         rprop_alpha (float = 0.99): decay of the running average of squared
             gradients (RMSprop), in [0, 1]
-        rprop_epsilon (float = 1e-05): epsilon of RMSprop, added to the
-            denominator for numerical stability
+        rprop_epsilon (float = 1e-05): epsilon of RMSprop, added to the running
+            average of squared gradients inside the root
 
         # rollout
         n_steps (int = 20): steps per environment in each rollout, which holds

@@ -152,7 +152,7 @@ class Terms(Protocol):
     def outputs(self) -> tuple[Floats, Floats]:
         """Log-probabilities of actions, and entropies."""
 
-    def gradients(self, of_log_prob: Floats | None, of_entropy: Floats | None) -> Sequence[Floats]:
+    def gradients(self, grad_log_prob: Floats | None, grad_entropy: Floats | None) -> Sequence[Floats]:
         """Return the gradients of the distribution's parameters from those of `outputs`."""
 
 
@@ -313,8 +313,8 @@ class Tape:
         loss.backward()
         with torch.no_grad():
             for params, terms, (log_prob, entropy) in self.terms:
-                of_params = terms.gradients(as_array(log_prob.grad), as_array(entropy.grad))
-                KnownGradients(params, list(map(torch.from_numpy, of_params))).backward()
+                grad_params = terms.gradients(as_array(log_prob.grad), as_array(entropy.grad))
+                KnownGradients(params, list(map(torch.from_numpy, grad_params))).backward()
             for layers, values in reversed(self.networks):
                 if values[-1].grad is not None:
                     _propagate(layers, values, values[-1].grad)
@@ -369,9 +369,9 @@ def leaf_gradients(loss: Tensor) -> list[tuple[Tensor, Tensor]] | None:
             gradients = getattr(node, "apply", node)(gradient)
             if not isinstance(gradients, tuple):
                 gradients = (gradients,)
-            for (before, _), of_input in zip(node.next_functions, gradients, strict=False):
+            for (before, _), grad_input in zip(node.next_functions, gradients, strict=False):
                 if before is not None:
-                    pending.append((before, of_input))
+                    pending.append((before, grad_input))
     return found
 
 

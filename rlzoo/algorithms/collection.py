@@ -32,7 +32,7 @@ from rlzoo.training.on_policy_loop import collect
 from rlzoo.training.training_state import record_episodes
 
 GIVEN_BY_ALGORITHM = (
-    "buffer_size", "observation_space", "action_space", "device", "gae_lambda", "gamma", "n_envs", "like",
+    "buffer_size", "observation_space", "action_space", "device", "gae_lambda", "gamma", "n_envs",
 )  # fmt: skip
 """Arguments of a rollout buffer that are those of the algorithm."""
 FILLING_METHODS = ("reset", "add", "compute_returns_and_advantage")
@@ -56,7 +56,7 @@ def check_buffer_class(algorithm: OnPolicyLearner, cls: object) -> bool:
             text = f"{cls.__name__} got an unexpected keyword argument {name!r}"
             raise UnknownArgument(f"rollout_buffer_kwargs: {text}")
         if name in GIVEN_BY_ALGORITHM:
-            raise UnknownArgument(f"rollout_buffer_kwargs: {name} is not given here, the algorithm knows it")
+            raise UnknownArgument(f"{name} is set by the algorithm; remove it from rollout_buffer_kwargs")
     called = algorithm.overrides_train or algorithm.learns_from_get
     refusal = None if called else uncalled_override(cls, UNCALLED_BUFFER_METHODS, type(algorithm).__name__)
     if refusal is not None:

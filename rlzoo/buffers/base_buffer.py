@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from gymnasium import spaces
 
@@ -170,6 +171,11 @@ class BaseBuffer(ABC):
         shape = arr.shape if arr.ndim > 2 else (*arr.shape, 1)
         flat: np.ndarray = arr.swapaxes(0, 1).reshape(shape[0] * shape[1], *shape[2:])
         return flat
+
+
+def stored_dtype(dtype: npt.DTypeLike | None) -> npt.DTypeLike | None:
+    """Return the dtype for storage: floating-point observations in single precision, as the networks."""
+    return np.float32 if np.issubdtype(dtype, np.floating) else dtype
 
 
 def part_shape(space: spaces.Space[object]) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from rlzoo.buffers.rollout_buffer import Obs, map_obs
+from rlzoo.buffers.base_buffer import Obs, map_obs
 from rlzoo.core.errors import RunFailed, UserError, unknown
 from rlzoo.core.preprocessing import is_image_space
 from rlzoo.io.npz import read_npz

@@ -39,7 +39,7 @@ KINDS: dict[tuple[bool, bool], Callable[..., Samples]] = {
 
 
 class Estimates(NamedTuple):
-    """Values, advantages and returns of a rollout, arrays [n_steps, n_envs]."""
+    """Values, log-probabilities, advantages and returns of a rollout, arrays [n_steps, n_envs]."""
 
     values: np.ndarray
     log_probs: np.ndarray

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from torch import Tensor
 
 from rlzoo.accel.fast_mlp import takes_arrays
 from rlzoo.accel.memory import available_memory
-from rlzoo.buffers.base_buffer import Obs, StepResult, map_obs
+from rlzoo.buffers.base_buffer import Obs, StepResult, map_obs, stored_dtype
 from rlzoo.buffers.rollout_arrays import RolloutArrays
 from rlzoo.core.errors import CheckpointError, EnvironmentFailed, UserError
 from rlzoo.core.returns import gae, standardized
@@ -43,11 +42,6 @@ Finals = tuple[Obs, tuple[NDArray[np.intp], NDArray[np.intp]]]
 """Final observations of truncated episodes, [n_truncated, ...], with their (steps, envs)."""
 
 
-def stored_dtype(dtype: npt.DTypeLike | None) -> npt.DTypeLike | None:
-    """Return the dtype for storage: floating-point observations in single precision, as the networks."""
-    return np.float32 if np.issubdtype(dtype, np.floating) else dtype
-
-
 class RolloutBuffer(RolloutArrays):
     """Rollout buffer: columns [n_steps, n_envs, ...] of the last rollout, discarded after each update.
 
@@ -66,8 +60,6 @@ class RolloutBuffer(RolloutArrays):
     :param device: of the batches of `get`
     :param gae_lambda: factor for `compute_returns_and_advantage`
     :param gamma: discount for `compute_returns_and_advantage`
-    :param like: observations [n_envs, ...]; where these are floating-point numbers, although the space has
-        integers, since a VecNormalize scales them, they are stored so
     """
 
     def __init__(
@@ -79,8 +71,6 @@ class RolloutBuffer(RolloutArrays):
         gae_lambda: float = 1.0,
         gamma: float = 0.99,
         n_envs: int = 1,
-        *,
-        like: Obs = None,
     ) -> None:
         super().__init__(buffer_size, observation_space, action_space, device, n_envs)
         self.gae_lambda, self.gamma = gae_lambda, gamma
@@ -88,11 +78,10 @@ class RolloutBuffer(RolloutArrays):
         self._check_memory(observation_space)
         if isinstance(observation_space, spaces.Dict):
             self.obs_column: Obs = {
-                key: self._obs_column(space, None if like is None else like[key])
-                for key, space in observation_space.spaces.items()
+                key: self._obs_column(space) for key, space in observation_space.spaces.items()
             }
         else:
-            self.obs_column = self._obs_column(observation_space, like)
+            self.obs_column = self._obs_column(observation_space)
         self._share_rows()
         action_dtype = np.float32 if isinstance(action_space, spaces.Box) else np.int64
         self.action_column = np.zeros((n_steps, n_envs, *(action_space.shape or ())), action_dtype)
@@ -118,7 +107,10 @@ class RolloutBuffer(RolloutArrays):
             self._share_rows()  # of a copy, in its own memory
 
     def _check_memory(self, observation_space: spaces.Space) -> None:
-        """:raises UserError: the observations alone take more memory than is free"""
+        """Check the memory.
+
+        :raises UserError: the observations alone take more than is free
+        """
         parts = observation_space.spaces.values() if isinstance(observation_space, spaces.Dict) else ()
         sizes = [
             math.prod(s.shape or ()) * np.dtype(stored_dtype(s.dtype)).itemsize
@@ -131,10 +123,23 @@ class RolloutBuffer(RolloutArrays):
                 f"but {free / 1e9:,.1f} GB of memory are free; choose a smaller n_steps"
             )
 
-    def _obs_column(self, space: spaces.Space, like: np.ndarray | None) -> np.ndarray:
-        normalized = like is not None and like.dtype.kind == "f"
-        dtype = np.float32 if normalized else stored_dtype(space.dtype)
-        return np.zeros((self.n_steps + 1, self.n_envs, *(space.shape or ())), dtype)
+    def _obs_column(self, space: spaces.Space) -> np.ndarray:
+        return np.zeros((self.n_steps + 1, self.n_envs, *(space.shape or ())), stored_dtype(space.dtype))
+
+    def store_like(self, obs: Obs) -> None:
+        """Store observations as float32 where `obs` are floats although the space has integers.
+
+        A VecNormalize makes such observations. What was stored is kept.
+
+        :param obs: [n_envs, ...]
+        """
+
+        def column(rows: np.ndarray, one: np.ndarray) -> np.ndarray:
+            is_normalized = one.dtype.kind == "f" and rows.dtype.kind != "f"
+            return rows.astype(np.float32) if is_normalized else rows
+
+        self.obs_column = map_obs(column, self.obs_column, obs)
+        self._share_rows()
 
     def resized(self, n_steps: int, n_envs: int) -> RolloutBuffer:
         """Return an empty buffer of another size, with the attributes of this one."""
@@ -355,7 +360,10 @@ class RawRollout:
         self._finals: list[tuple[int, int, Obs]] = []
 
     def start(self, shown: Obs) -> None:
-        """:param shown: the observations that the rollout begins with, as the agent sees them"""
+        """Start a rollout.
+
+        :param shown: the observations that the rollout begins with, as the agent sees them
+        """
         obs = self.normalizer.raw_obs(shown)
         if self.observations is None:
             self.observations = map_obs(
@@ -449,7 +457,10 @@ def _fill(column: Obs, saved: Obs, n_rows: int) -> None:
 
 
 def _loaded_finals(saved: Any, filled: int, n_envs: int) -> list[tuple[int, int, Obs]]:
-    """:raises ValueError: a final observation is of no step or environment of the rollout"""
+    """Return the final observations of a checkpoint.
+
+    :raises ValueError: a final observation is of no step or environment of the rollout
+    """
     finals = [(int(t), int(env), obs) for t, env, obs in saved]
     if any(not (0 <= t < filled and 0 <= env < n_envs) for t, env, _ in finals):
         raise ValueError("a final observation is of no step")

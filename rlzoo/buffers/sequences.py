@@ -50,8 +50,8 @@ class Sequences:
     def pad(self, rows: Tensor) -> Tensor:
         """Pad [n_rows, ...] to [max_length, n_sequences, ...]; the values of the padding do not matter.
 
-        Actor and critic ask for the same observations, and where a minibatch is the whole rollout every epoch
-        does. Those are padded once.
+        The last result is cached: actor and critic pad the same tensor, and so does every epoch where the
+        minibatch is the whole rollout.
         """
         if self._last is not None and self._last[0] is rows and not rows.requires_grad:
             padded, versions = self._last[1:]

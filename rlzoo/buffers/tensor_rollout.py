@@ -39,8 +39,6 @@ class TensorRolloutBuffer(RolloutBuffer):
         gae_lambda: float = 1.0,
         gamma: float = 0.99,
         n_envs: int = 1,
-        *,
-        like: Obs = None,
     ) -> None:
         super().__init__(buffer_size, observation_space, action_space, device, gae_lambda, gamma, n_envs)
 

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import torch
 from numpy.typing import NDArray
 
-from rlzoo.buffers.base_buffer import Normalizer
+from rlzoo.buffers.base_buffer import Normalizer, Obs, map_obs
 from rlzoo.buffers.frame_stacked_array import FrameStackedArray
-from rlzoo.buffers.rollout_buffer import Finals, Obs, RawRollout, RolloutBuffer, map_obs
+from rlzoo.buffers.rollout_buffer import Finals, RawRollout, RolloutBuffer
 from rlzoo.buffers.sequences import RNNState, Sequences
 
 
@@ -256,6 +256,7 @@ class TrajectoryBuffer:
         n_filled, pos = len(arrays["rewards"]), int(arrays["position"][0])
         if n_filled == self.n_slots:
             chosen = np.arange(n_filled)  # as the ring lay
+            pos %= self.n_slots  # 0 where a larger ring was not yet full
         else:
             chosen = np.roll(np.arange(n_filled), -pos)[-self.n_slots :]  # oldest first
             pos = len(chosen) % self.n_slots

@@ -69,7 +69,10 @@ def load_trajectories(
 def _converted(
     arrays: dict[str, np.ndarray], conversion: Conversion, said: str | None
 ) -> dict[str, np.ndarray]:
-    """:param said: what the file says about how it is stored; None: it is of an earlier version"""
+    """Return the columns of a file as the buffer stores them.
+
+    :param said: what the file says about how it is stored; None: it is of an earlier version
+    """
     of_obs, of_rewards = conversion.functions(None if said is None else Stored(**json.loads(said)))
     converted = {
         **arrays,

@@ -186,15 +186,15 @@ class CategoricalTerms:
         self.outputs = log_prob, self.entropy.reshape(self.shape[:-1])
 
     @np.errstate(all="ignore")
-    def gradients(self, of_log_prob: Floats | None, of_entropy: Floats | None) -> tuple[Floats]:
+    def gradients(self, grad_log_prob: Floats | None, grad_entropy: Floats | None) -> tuple[Floats]:
         """Return the gradient of the logits, [..., n], from those of log-probabilities and entropies."""
         gradient = np.zeros_like(self.probs)
-        if of_log_prob is not None:
-            rows = of_log_prob.reshape(-1)
+        if grad_log_prob is not None:
+            rows = grad_log_prob.reshape(-1)
             gradient -= rows[:, None] * self.probs
             gradient[self.chosen] += rows
-        if of_entropy is not None:
-            by_row = of_entropy.reshape(-1, 1) * self.probs
+        if grad_entropy is not None:
+            by_row = grad_entropy.reshape(-1, 1) * self.probs
             gradient -= by_row * (self.log_probs + self.entropy[:, None])
         return (gradient.reshape(self.shape),)
 
@@ -220,17 +220,17 @@ class GaussianTerms:
         self.outputs = log_prob, entropy
 
     @np.errstate(all="ignore")
-    def gradients(self, of_log_prob: Floats | None, of_entropy: Floats | None) -> tuple[Floats, Floats]:
+    def gradients(self, grad_log_prob: Floats | None, grad_entropy: Floats | None) -> tuple[Floats, Floats]:
         """Return the gradients of mean and log-std from those of log-densities and entropies."""
-        of_mean = of_log_std = np.zeros_like(self.z)
-        if of_log_prob is not None:
-            rows = of_log_prob[..., None]
-            of_mean = rows * self.z
-            of_log_std = of_mean * self.z - rows
-            of_mean *= self.inverse
-        if of_entropy is not None:
-            of_log_std = of_log_std + of_entropy[..., None]
-        return of_mean, sum_to_shape(of_log_std, self.inverse.shape)
+        grad_mean = grad_log_std = np.zeros_like(self.z)
+        if grad_log_prob is not None:
+            rows = grad_log_prob[..., None]
+            grad_mean = rows * self.z
+            grad_log_std = grad_mean * self.z - rows
+            grad_mean *= self.inverse
+        if grad_entropy is not None:
+            grad_log_std = grad_log_std + grad_entropy[..., None]
+        return grad_mean, sum_to_shape(grad_log_std, self.inverse.shape)
 
 
 def sum_to_shape(x: Floats, shape: tuple[int, ...]) -> Floats:

@@ -117,11 +117,6 @@ def kl_divergence(dist_true: Distribution, dist_pred: Distribution) -> Tensor:
     return dist_true.kl(dist_pred)
 
 
-def linear_head(latent_dim: int, n_params: int) -> nn.Linear:
-    """Return a linear layer from latents to distribution parameters."""
-    return nn.Linear(latent_dim, n_params)
-
-
 def gumbel_argmax(logits: Tensor, exponentials: Tensor | None = None) -> Tensor:
     """Sample an index per row with probabilities softmax(logits), [..., n] -> [...].
 
@@ -145,7 +140,7 @@ class Categorical(Distribution):
         self._log_probs: Tensor | None = None
 
     def proba_distribution_net(self, latent_dim: int) -> nn.Linear:
-        return linear_head(latent_dim, self.action_dim)
+        return nn.Linear(latent_dim, self.action_dim)
 
     def proba_distribution(self, action_logits: Tensor) -> Categorical:
         """Set the unnormalised log-probabilities, [B, action_dim]."""
@@ -226,7 +221,7 @@ class MultiCategorical(Distribution):
         self.parts: list[Categorical] = Unfilled()  # of `part_class`
 
     def proba_distribution_net(self, latent_dim: int) -> nn.Linear:
-        return linear_head(latent_dim, sum(self.action_dims))
+        return nn.Linear(latent_dim, sum(self.action_dims))
 
     def proba_distribution(self, action_logits: Tensor) -> MultiCategorical:
         """Set the concatenated logits of all dimensions.
@@ -283,7 +278,7 @@ class Bernoulli(Distribution):
         self.logits: Tensor
 
     def proba_distribution_net(self, latent_dim: int) -> nn.Linear:
-        return linear_head(latent_dim, self.action_dims)
+        return nn.Linear(latent_dim, self.action_dims)
 
     def proba_distribution(self, action_logits: Tensor) -> Bernoulli:
         """Set the log-odds of 1, [B, action_dims]."""
@@ -409,7 +404,7 @@ class DiagGaussian(Distribution):
         self, latent_dim: int, log_std_init: float = 0.0
     ) -> tuple[nn.Linear, nn.Parameter]:
         log_std = nn.Parameter(torch.full((self.action_dim,), float(log_std_init)))
-        return linear_head(latent_dim, self.action_dim), log_std
+        return nn.Linear(latent_dim, self.action_dim), log_std
 
     def proba_distribution(self, mean_actions: Tensor, log_std: Tensor) -> DiagGaussian:
         """Set `mean_actions` [B, action_dim] and `log_std` [action_dim] or [B, action_dim]."""
@@ -534,7 +529,7 @@ class StateDependentNoise(Squashed, Distribution):
         log_std = nn.Parameter(torch.full((self.latent_sde_dim, columns), float(log_std_init)))
         with torch.no_grad():
             self.sample_weights(log_std)
-        return linear_head(latent_dim, self.action_dim), log_std
+        return nn.Linear(latent_dim, self.action_dim), log_std
 
     def get_std(self, log_std: Tensor) -> Tensor:
         """Return the standard deviations of the entries of W, [S, A]."""

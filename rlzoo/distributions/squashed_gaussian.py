@@ -99,9 +99,9 @@ class _SampleSquashed(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(  # type: ignore[override]
-        ctx: _SavedTensors, of_actions: Tensor, of_log_prob: Tensor
+        ctx: _SavedTensors, grad_actions: Tensor, grad_log_prob: Tensor
     ) -> tuple[Tensor, Tensor, None]:
-        return *squash_backward(*ctx.saved_tensors, of_actions, of_log_prob.unsqueeze(-1)), None
+        return *squash_backward(*ctx.saved_tensors, grad_actions, grad_log_prob.unsqueeze(-1)), None
 
 
 def squash(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -114,14 +114,14 @@ def squash(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor
 
 
 def squash_backward(
-    actions: Tensor, scaled: Tensor, of_actions: Tensor, of_log_prob: Tensor
+    actions: Tensor, scaled: Tensor, grad_actions: Tensor, grad_log_prob: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Return the gradients of mean and log standard deviation, [..., A].
 
-    :param of_log_prob: broadcasts to the actions
+    :param grad_log_prob: broadcasts to the actions
     """
-    of_mean = torch.addcmul(of_actions, actions, 2 * of_log_prob - actions * of_actions)
-    return of_mean, torch.addcmul(-of_log_prob, of_mean, scaled)
+    grad_mean = torch.addcmul(grad_actions, actions, 2 * grad_log_prob - actions * grad_actions)
+    return grad_mean, torch.addcmul(-grad_log_prob, grad_mean, scaled)
 
 
 class TanhBijector(nn.Module):

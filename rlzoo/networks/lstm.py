@@ -78,7 +78,11 @@ class LayerNormLSTMCell(nn.Module):
         return cast(Tensor, self.norm_ih(F.linear(x, self.weight_ih)))
 
     def forward(self, from_input: Tensor, h: Tensor, c: Tensor) -> State:
-        """:param from_input: see `of_input`, [n, 4 * hidden_size]; :param h, c: [n, hidden_size]"""
+        """Take one step; return h and c.
+
+        :param from_input: see `of_input`, [n, 4 * hidden_size]
+        :param h, c: [n, hidden_size]
+        """
         i, f, g, o = (from_input + self.norm_hh(F.linear(h, self.weight_hh))).chunk(4, dim=-1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(self.norm_c(c)), c

@@ -22,18 +22,18 @@ from rlzoo.optim.kfac_factors import KroneckerFactors
 
 
 class KFAC(Optimizer):
-    """Steps along an average of natural gradients.
+    """K-FAC optimiser with momentum.
 
-    The average holds steps, not gradients, so that its trust region and learning rate are those of the moment
-    when they were made.
+    Momentum averages finished steps, not gradients, so that each keeps the learning rate and trust region of
+    its own update.
 
     :param flat: the parameters of the network, as one vector
     :param factors: of the same network
-    :param lr: the longest step, in natural gradients
+    :param lr: upper bound on the step, in multiples of the natural gradient
     :param momentum: weight of earlier steps in the average; 0 for none
     :param damping: added to every eigenvalue of the Fisher matrix (Tikhonov)
-    :param kfac_clip: the KL divergence that a step may make
-    :param max_grad_norm: the norm of a step
+    :param kfac_clip: upper bound on the KL divergence of a step
+    :param max_grad_norm: upper bound on the L2 norm of a step
     """
 
     def __init__(

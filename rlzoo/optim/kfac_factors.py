@@ -112,7 +112,7 @@ class KroneckerFactors:
                 hook.remove()
 
     def update(self, log_likelihood: Tensor, stats_decay: float = 0.99, kfac_update: int = 1) -> None:
-        """Average the factors of a batch in; decompose them when that is due.
+        """Update the running averages with a batch, and the eigendecompositions where they are due.
 
         :param log_likelihood: of outcomes sampled from the network, [N], computed while recording
         :param stats_decay: decay of the averages; the first ones are plain means
@@ -153,7 +153,10 @@ class KroneckerFactors:
     # ---------------------------------------------------------------- inverse
 
     def _refresh_bases(self, turn: int) -> None:
-        """Decompose the factors of the layers whose turn it is, the how-many-eth from 0 on."""
+        """Decompose the factors that are due.
+
+        :param turn: number of decompositions so far
+        """
         factors = self._due_factors(turn)
         if self._thread is None or not self.bases:
             self.bases = {**self.bases, **_decompose(factors)}
@@ -202,7 +205,10 @@ class KroneckerFactors:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """:raises ValueError: factors of another network"""
+        """Restore averages and eigenbases.
+
+        :raises ValueError: factors of another network
+        """
         shapes = self._shapes()
         for name, value in state["averages"].items():
             if value.shape != shapes[name]:

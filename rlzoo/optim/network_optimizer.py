@@ -25,7 +25,8 @@ class NetworkOptimizer:
 
     :param owner: its `optimizer` takes the steps, also one that is assigned later
     :param parameters: parameters that the optimiser steps on
-    :param only: the losses depend on other networks too, which get no gradients: an actor's on its critic
+    :param only: compute gradients of `parameters` alone, although the losses depend on other networks, too
+        (an actor's loss on its critics)
     """
 
     average: Callable[[ParameterGroup], None] | None = None

@@ -223,7 +223,7 @@ class QuantileCritic(ContinuousCritic):
         n_critics: int = 2,
         share_features_extractor: bool = False,
     ) -> None:
-        self.__dict__["n_outputs"] = n_quantiles
+        self.n_outputs = n_quantiles
         super().__init__(
             observation_space,
             action_space,

@@ -202,7 +202,10 @@ class AsyncEval:
         self._normalizes = normalizes
 
     def _receive(self, worker: _EvalWorker) -> Any:
-        """:raises EOFError: the worker died"""
+        """Return the next answer of a worker.
+
+        :raises EOFError: the worker died
+        """
         try:
             done, received = worker.connection.recv()
         except OSError:

@@ -15,8 +15,8 @@ import torch
 
 from rlzoo.accel.fast_mlp import acting_mode
 from rlzoo.accel.threads import denormals_as_zero
+from rlzoo.buffers.base_buffer import map_obs
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
-from rlzoo.buffers.rollout_buffer import map_obs
 from rlzoo.callbacks.base_callback import BaseCallback, LoopLocals
 from rlzoo.callbacks.progress import last_metrics, log_progress, record_metrics
 from rlzoo.core.observations import copy_obs

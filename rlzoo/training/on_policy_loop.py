@@ -7,7 +7,8 @@ and trains on the whole rollout in `update`.
 from __future__ import annotations
 
 from rlzoo.accel.fast_mlp import acting_mode
-from rlzoo.buffers.rollout_buffer import RolloutBuffer, map_obs
+from rlzoo.buffers.base_buffer import map_obs
+from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.callbacks.base_callback import BaseCallback, LoopLocals
 from rlzoo.callbacks.progress import log_progress, record_metrics
 from rlzoo.core.types import Metrics, PolicyInput

@@ -13,8 +13,9 @@ from typing import Protocol
 import numpy as np
 import torch
 
+from rlzoo.buffers.base_buffer import map_obs
 from rlzoo.buffers.replay.replay_buffer import ReplayBuffer
-from rlzoo.buffers.rollout_buffer import RolloutBuffer, map_obs
+from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.callbacks.base_callback import BaseCallback, LoopLocals
 from rlzoo.callbacks.progress import last_metrics, log_progress, record_metrics
 from rlzoo.core.errors import UserError
@@ -215,7 +216,10 @@ def off_policy(algorithm: OffPolicyCollector, env: VecEnv, callback: BaseCallbac
 
 
 def check_collection(algorithm: OnPolicyLearner | OffPolicyLearner, env: VecEnv) -> None:
-    """:raises UserError: the agent or its environments cannot be collected from by an overridden method"""
+    """Check that overridden methods can collect experience for this agent from these environments.
+
+    :raises UserError: they cannot
+    """
     reason = None
     if env.on_device:
         reason = "in environments on tensors"

@@ -20,7 +20,7 @@ LEARNS_WHILE_ACTING = {"parameter_noise": "param_noise", "normalizer": "normaliz
 
 
 class ParallelTrainCallback(BaseCallback):
-    """Takes gradient steps in the background while experience is collected, for robots that do not wait.
+    """Callback that takes gradient steps in a background thread, for robots that do not wait.
 
     At the end of a rollout that finds the thread idle, the agent takes over what was learned, and the thread
     gets the batches of the next `gradient_steps` steps. So the agent acts on parameters that are one round

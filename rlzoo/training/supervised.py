@@ -19,8 +19,9 @@ from gymnasium import spaces
 from torch import Tensor
 from torch.nn import functional as F
 
+from rlzoo.buffers.base_buffer import Obs, map_obs
 from rlzoo.buffers.demonstrations import as_dataset, fit_actions, fit_observations, is_given
-from rlzoo.buffers.rollout_buffer import Obs, PolicyContext, map_obs
+from rlzoo.buffers.rollout_buffer import PolicyContext
 from rlzoo.buffers.sequences import Sequences
 from rlzoo.callbacks.base_callback import BaseCallback, LoopLocals
 from rlzoo.callbacks.progress import log_progress
@@ -200,9 +201,9 @@ def imitation_loss(
 ) -> tuple[Tensor, Metrics]:
     """Compute how far a policy is from what was demonstrated.
 
-    For choices the mean negative log-likelihood, where a policy that has values instead of probabilities is
-    taken to choose by their softmax. For a Box the mean squared distance to the most likely action, in units
-    in which the policy acts: unlike the likelihood it leaves the size of the exploration noise as it is.
+    Discrete actions: mean negative log-likelihood, with Q-values as logits where the policy has no
+    distribution. Box actions: mean squared error of the mode, in the policy's units; unlike the likelihood it
+    does not change the exploration noise.
 
     :param distribution: of the policy at these rows, where it is known already
     :return: the scalar loss; metrics, detached

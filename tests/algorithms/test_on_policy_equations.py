@@ -430,6 +430,7 @@ def test_a2c_makes_the_optimiser_that_was_asked_for():
     group = agent(A2C, rms_prop_eps=1e-3).policy.optimizer.param_groups[0]
     assert (group["alpha"], group["eps"]) == (0.99, 1e-3)
     assert isinstance(agent(A2C, use_rms_prop=False).policy.optimizer, torch.optim.Adam)
+    agent(A2C, policy_kwargs={"optimizer_kwargs": None})
     own = {"optimizer_class": RMSpropTFLike, "optimizer_kwargs": {"eps": 0.5}}
     optimizer = agent(A2C, policy_kwargs=own).policy.optimizer
     assert isinstance(optimizer, RMSpropTFLike) and optimizer.param_groups[0]["eps"] == 0.5

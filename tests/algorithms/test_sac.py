@@ -197,6 +197,7 @@ def test_entropy_coefficient_rises_below_target_entropy(target_entropy):
     [
         {"ent_coef": "auto_"},
         {"ent_coef": "auto_x"},
+        {"ent_coef": "0.1_5"},
         {"ent_coef": "auto_-1"},
         {"ent_coef": "learn"},
         {"ent_coef": -0.1},

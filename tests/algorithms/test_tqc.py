@@ -203,6 +203,11 @@ def test_targets_follow_at_their_interval():
 def test_a_truncation_that_leaves_nothing_is_refused(wrong):
     with pytest.raises(UserError, match="top_quantiles_to_drop_per_net"):
         agent(**wrong)
+    model = agent()
+    before = model.top_quantiles_to_drop_per_net
+    with pytest.raises(UserError, match="top_quantiles_to_drop_per_net"):
+        model.top_quantiles_to_drop_per_net = wrong["top_quantiles_to_drop_per_net"]
+    assert model.top_quantiles_to_drop_per_net == before
 
 
 @pytest.mark.parametrize(

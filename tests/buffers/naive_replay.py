@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from rlzoo.buffers.rollout_buffer import map_obs
+from rlzoo.buffers.base_buffer import map_obs
 from rlzoo.envs.vec_env.vec_env import VecStep
 from rlzoo.envs.vec_wrappers.frame_stack import FrameStack
 

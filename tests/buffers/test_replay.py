@@ -12,10 +12,10 @@ import torch
 from gymnasium import spaces
 from naive_replay import COLOUR, DICT, FRAME, VECTOR, NaiveReplay, RandomEnvs, assert_same, sample
 
+from rlzoo.buffers.base_buffer import map_obs
 from rlzoo.buffers.replay.dict_replay_buffer import DictReplayBuffer
 from rlzoo.buffers.replay.replay_buffer import NStepReplayBuffer, ReplayBuffer
 from rlzoo.buffers.replay.replay_file import load_replay_buffer, save_replay_buffer
-from rlzoo.buffers.rollout_buffer import map_obs
 from rlzoo.core.errors import UserError
 from rlzoo.envs.examples.toy import SimpleMultiObsEnv
 from rlzoo.envs.vec_env.dummy import DummyVecEnv

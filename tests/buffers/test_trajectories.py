@@ -221,6 +221,16 @@ def test_a_smaller_buffer_keeps_the_newest_and_a_larger_one_all(n_slots, kept):
     assert numbers == [*kept, 7][-n_slots:]
 
 
+def test_a_full_buffer_takes_a_file_of_a_larger_one_not_full():
+    file = io.BytesIO()
+    save_trajectories(file, filled(4, range(2)), IDENTITY)
+    file.seek(0)
+    again = TrajectoryBuffer(2)
+    load_trajectories(file, again, IDENTITY)
+    again.add(trajectories(7))
+    assert sorted(again.columns["rewards"][:, 0, 0] // 100) == [1, 7]
+
+
 def test_damaged_and_foreign_files_are_refused_in_one_line(tmp_path):
     path = tmp_path / "replay.safetensors"
     save_trajectories(path, filled(3, range(2)), IDENTITY)

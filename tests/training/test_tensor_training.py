@@ -126,6 +126,44 @@ def test_replay_buffer_survives_a_file(tmp_path: Path, steps: int) -> None:
     for name in ("obs_rows", "next_obs_rows", "action_rows", "reward_rows", "terminated", "truncated"):
         assert torch.equal(getattr(one, name)[order], getattr(two, name)[: len(order)]), name
     assert torch.equal(one.current, two.current)
+    two_arrays = two.rewards, two.sample(4).rewards  # as arrays, before a training starts new episodes
+    assert two_arrays[0].shape == (two.buffer_size, two.n_envs)
+    other.save_replay_buffer(tmp_path / "again")
+    make_sac().load_replay_buffer(tmp_path / "again")
+
+
+def test_arrays_of_replay_are_in_the_order_of_the_ring() -> None:
+    model = make_sac(gradient_steps=0)
+    model.learn(1000)
+    replay = model.replay_buffer
+    assert replay.full and 0 < replay.pos < replay.buffer_size
+    newest = (replay.head - 1) % replay.n_slots
+    for name, rows in [
+        ("observations", replay.obs_rows),
+        ("next_observations", replay.next_obs_rows),
+        ("rewards", replay.reward_rows),
+        ("dones", replay.terminated | replay.truncated),
+    ]:
+        assert np.array_equal(getattr(replay, name)[replay.pos - 1], rows[newest].numpy()), name
+    host = replay.for_file()  # with the oldest row first
+    for name in ("observations", "next_observations", "actions", "rewards", "dones", "timeouts"):
+        ours, theirs = getattr(replay, name), getattr(host, name)
+        assert ours.dtype == theirs.dtype and ours.shape == theirs.shape, name
+        assert np.array_equal(np.roll(ours, -replay.pos, axis=0), np.roll(theirs, -host.pos, axis=0)), name
+    taken = replay.take(np.array([0, 5]))
+    assert torch.equal(taken.rewards, replay.reward_rows.flatten()[[0, 5]])
+
+
+def test_replay_that_a_callback_resets_goes_on() -> None:
+    class Reset(rlzoo.BaseCallback):
+        def _on_step(self) -> bool:
+            if self.n_calls == 5:
+                self.model.replay_buffer.reset()
+            return True
+
+    model = make_sac()
+    model.learn(20 * model.n_envs, callback=Reset())
+    assert len(model.replay_buffer) == 15 * model.n_envs
 
 
 def test_samples_are_transitions_of_the_environments() -> None:

@@ -37,8 +37,9 @@ from rlzoo.algorithms.on_policy.ppo import PPO
 from rlzoo.algorithms.on_policy.ppo import SEARCH_SPACE as PPO_SEARCH_SPACE
 from rlzoo.algorithms.on_policy.trpo import SEARCH_SPACE as TRPO_SEARCH_SPACE
 from rlzoo.algorithms.on_policy.trpo import TRPO
+from rlzoo.buffers.base_buffer import map_obs
 from rlzoo.buffers.demonstrations import check_source, is_given
-from rlzoo.buffers.rollout_buffer import RolloutBuffer, map_obs
+from rlzoo.buffers.rollout_buffer import RolloutBuffer
 from rlzoo.core.errors import UserError, unknown
 from rlzoo.core.schedules import Counters
 from rlzoo.core.types import Metrics, PolicyInput, PolicyOutput, TensorObs
@@ -268,7 +269,10 @@ class GAIL(OnPolicyAlgorithm):
         super()._start_episodes(env, resume)
 
     def replace_config(self, **changes: object) -> None:
-        """:raises UserError: what was built from the present value would not follow"""
+        """Change hyperparameters.
+
+        :raises UserError: the agent was built with the present value
+        """
         for name in ("learner", "hidden_size_adversary"):
             if changes.get(name, getattr(self.config, name)) != getattr(self.config, name):
                 raise UserError(f"{name} cannot be changed, since the agent was built with it")

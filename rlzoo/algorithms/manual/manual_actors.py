@@ -48,8 +48,8 @@ class ManualCritics:
         (network, values), self.evaluated = self.evaluated, None
         gradient = values[-1].grad
         assert gradient is not None
-        of_inputs = network.backward(values, gradient, n_actions, learn)
-        return of_inputs.sum(0) if of_inputs.dim() == 3 else of_inputs
+        grad_inputs = network.backward(values, gradient, n_actions, learn)
+        return grad_inputs.sum(0) if grad_inputs.dim() == 3 else grad_inputs
 
 
 class ManualActor:
@@ -72,13 +72,13 @@ class ManualActor:
         self.values = values
         return values[-1].requires_grad_()
 
-    def backward(self, of_actions: Tensor) -> None:
+    def backward(self, grad_actions: Tensor) -> None:
         """Replace the gradients of the parameters.
 
-        :param of_actions: gradient of the loss with respect to the actions, [B, A]
+        :param grad_actions: gradient of the loss with respect to the actions, [B, A]
         """
         values, self.values = self.values, []
-        self.network.backward(values, of_actions)
+        self.network.backward(values, grad_actions)
 
 
 @dataclass(slots=True)
@@ -146,17 +146,17 @@ class ManualSquashedActor:
         actions, log_probs, scaled = squash(mean, log_std, noise)
         return Sample(actions, log_probs, values, scaled, log_std == unbounded)
 
-    def backward(self, of_actions: Tensor) -> None:
+    def backward(self, grad_actions: Tensor) -> None:
         """Replace the gradients of the parameters.
 
-        :param of_actions: gradient of the loss with respect to the actions, [B, A]
+        :param grad_actions: gradient of the loss with respect to the actions, [B, A]
         """
         assert self.sample is not None
         sample, self.sample = self.sample, None
-        of_log_probs = sample.log_probs.grad
-        assert of_log_probs is not None
-        of_mean, of_log_std = squash_backward(
-            sample.actions, sample.scaled, of_actions, of_log_probs.unsqueeze(-1)
+        grad_log_probs = sample.log_probs.grad
+        assert grad_log_probs is not None
+        grad_mean, grad_log_std = squash_backward(
+            sample.actions, sample.scaled, grad_actions, grad_log_probs.unsqueeze(-1)
         )
-        gradient = torch.cat([of_mean, of_log_std.mul_(sample.within)], 1)
+        gradient = torch.cat([grad_mean, grad_log_std.mul_(sample.within)], 1)
         self.hidden.backward(sample.values, self.heads.backward(sample.values[-1], gradient))

@@ -43,15 +43,15 @@ class LinearLayer:
 
         :param gradient: of the output before the activation
         """
-        of_weight, of_bias = self.weight.grad, self.bias.grad
-        assert of_weight is not None
+        grad_weight, grad_bias = self.weight.grad, self.bias.grad
+        assert grad_weight is not None
         if self.is_transposed:
-            torch.mm(gradient.t(), x, out=of_weight)
+            torch.mm(gradient.t(), x, out=grad_weight)
         elif self.weight.shape[2] == 1:
-            torch.sum(x * gradient, 1, keepdim=True, out=of_weight.mT)
+            torch.sum(x * gradient, 1, keepdim=True, out=grad_weight.mT)
         else:
-            torch.bmm(x.mT.expand(len(self.weight), -1, -1), gradient, out=of_weight)
-        torch.sum(gradient, -2, keepdim=not self.is_transposed, out=of_bias)
+            torch.bmm(x.mT.expand(len(self.weight), -1, -1), gradient, out=grad_weight)
+        torch.sum(gradient, -2, keepdim=not self.is_transposed, out=grad_bias)
 
     def gradient_of_inputs(self, gradient: Tensor, start: int = 0) -> Tensor:
         """Return the gradient of the inputs from `start` on; `gradient` is as in `put_gradients`."""
@@ -129,9 +129,9 @@ class JoinedLinear:
 
     def backward(self, x: Tensor, gradient: Tensor) -> Tensor:
         """Replace the gradients of the parameters; return that of the input, [B, in]."""
-        of_weights, of_biases = (gradient.t() @ x).split(self.sizes), gradient.sum(0).split(self.sizes)
-        for layer, of_weight, of_bias in zip(self.layers, of_weights, of_biases, strict=True):
+        grad_weights, grad_biases = (gradient.t() @ x).split(self.sizes), gradient.sum(0).split(self.sizes)
+        for layer, grad_weight, grad_bias in zip(self.layers, grad_weights, grad_biases, strict=True):
             assert layer.weight.grad is not None and layer.bias.grad is not None
-            layer.weight.grad.copy_(of_weight)
-            layer.bias.grad.copy_(of_bias)
+            layer.weight.grad.copy_(grad_weight)
+            layer.bias.grad.copy_(grad_bias)
         return gradient @ torch.cat([layer.weight for layer in self.layers])

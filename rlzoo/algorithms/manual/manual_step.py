@@ -65,8 +65,8 @@ class ActorCritic(Protocol):
 def manual_step(model: ActorCritic) -> ManualStep | None:
     """Return a manual gradient step for a model, or None where one is not possible or not wanted.
 
-    It is for wide networks alone. With narrow ones, agents of several seeds may be trained as one, and learn
-    to the bit what each would learn by autograd.
+    Only wide networks have one. Narrow ones may be trained stacked (several seeds as one), which has to equal
+    autograd bit for bit.
     """
     if not ON or model.device.type != "cpu" or model.ranks is not None:
         return None

@@ -66,7 +66,11 @@ class ACERConfig:
         doc="decay of the running average of squared gradients (RMSprop), in [0, 1]",
         section="optimisation",
     )
-    rprop_epsilon: float = param(1e-5, doc=shared.RMS_PROP_EPS)
+    rprop_epsilon: float = param(
+        1e-5,
+        doc="epsilon of RMSprop, added to the running average of squared gradients inside the root",
+        section="optimisation",
+    )
     buffer_size: int = param(
         5000,
         doc="replay buffer capacity, in steps per environment; lower it if memory is short",
@@ -186,7 +190,7 @@ class ACER(OnPolicyAlgorithm):
         if "optimizer_class" not in arguments:
             options = {"alpha": self.config.rprop_alpha, "eps": self.config.rprop_epsilon}
             arguments["optimizer_class"] = RMSpropTFLike
-            arguments["optimizer_kwargs"] = {**options, **arguments.get("optimizer_kwargs", {})}
+            arguments["optimizer_kwargs"] = {**options, **(arguments.get("optimizer_kwargs") or {})}
         return arguments
 
     def _setup_model(self) -> None:

@@ -102,7 +102,10 @@ class ActorCriticAlgorithm(OffPolicyAlgorithm):
         return self.entropy_coefficient
 
     def replace_config(self, **changes: object) -> None:
-        """:raises UserError: what was built from the present value would not follow"""
+        """Change hyperparameters.
+
+        :raises UserError: the agent was built with the present value
+        """
         before = getattr(self.config, "ent_coef", None)
         super().replace_config(**changes)
         if before is None or "entropy_coefficient" not in self.__dict__:

@@ -166,6 +166,7 @@ class CrossQ(ActorCriticAlgorithm):
             next_actions, next_log_probs = policy.actor.action_log_prob(batch.next_observations)
         values = crossq_values(policy, batch, next_actions)
         next_values = values[:, size:].detach().amin(dim=0) - ent_coef * next_log_probs
+        # discounts: gamma^m for m-step returns, 0 after termination, not after truncation
         target = torch.addcmul(batch.rewards, batch.discounts, next_values)
         critic_loss, td_errors = crossq_critic_loss(values[:, :size], target, batch.weights)
         self.critic_optimizer.step(critic_loss)

@@ -179,6 +179,8 @@ def ddpg_target(
 ) -> torch.Tensor:
     """Return y of eq. 5, [batch], in units of the return.
 
+    `batch.discounts` is gamma^m for m-step returns, 0 after termination, not after truncation.
+
     :param returns: scale and bounds of the critic's outputs
     """
     with torch.no_grad():

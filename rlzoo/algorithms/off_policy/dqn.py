@@ -12,7 +12,7 @@ Q-learning, prioritised replay (Schaul et al. 2016), exploration by noise on the
 
 Departures from the paper: Adam instead of RMSprop, and gradients clipped by their norm; the target network is
 updated every 10,000 steps of the environment (10,000 updates in the paper); `learning_starts` is 100 (50,000)
-and the final share of random actions 0.05 (0.1), as in stable-baselines3. Parameter noise perturbs the
+and the final epsilon 0.05 (0.1), as in stable-baselines3. Parameter noise perturbs the
 Q-network itself (Plappert et al. perturb a separate head that imitates its greedy actions).
 """
 
@@ -62,7 +62,7 @@ from rlzoo.policies.value_based import DQNPolicy
 NOISE_INTERVAL = 50
 """Steps between two adaptations of parameter noise (appendix A.1 of Plappert et al.)."""
 NOISE_EPSILON = 0.01
-"""Share of random actions beside parameter noise, so that no perturbed policy gets stuck (appendix A.1)."""
+"""Epsilon beside parameter noise, so that no perturbed policy gets stuck (appendix A.1)."""
 
 
 epsilon_schedule = functools.lru_cache(LinearSchedule)
@@ -275,7 +275,7 @@ class DQN(OffPolicyAlgorithm):
 
     @property
     def exploration_schedule(self) -> Callable[[float], float]:
-        """The share of random actions as a function of the progress remaining; another may be assigned."""
+        """Epsilon as a function of the progress remaining; another may be assigned."""
         if self._assigned_schedule is not None:
             return self._assigned_schedule
         config = self.config

@@ -59,7 +59,8 @@ def initial_coefficient(ent_coef: float | str) -> float:
     """
     text = str(ent_coef)
     try:
-        initial, *_ = map(float, ["1"] if text == "auto" else text.removeprefix("auto_").split("_"))
+        numbers = text.removeprefix("auto_").split("_") if is_learned(text) else [text.replace("_", "?")]
+        initial, *_ = map(float, ["1"] if text == "auto" else numbers)
     except ValueError:
         initial = math.nan
     if not 0 <= initial < math.inf or (initial == 0 and is_learned(ent_coef)):

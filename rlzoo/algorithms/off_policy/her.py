@@ -27,7 +27,7 @@ class NoLearner(UserError, ImportError):
 
 
 class HER:
-    """Makes the agent of another algorithm, with hindsight replay.
+    """Factory for an agent of another algorithm with hindsight replay.
 
     Example:
         >>> from rlzoo import BitFlippingEnv

@@ -106,9 +106,9 @@ def check_buffer_arguments(
         if name == "gamma" and issubclass(buffer_class, NStepReplayBuffer):
             continue
         if name in GIVEN_BY_ALGORITHM:
-            raise UserError(f"replay_buffer_kwargs: {name} is not given here, the algorithm knows it")
+            raise UserError(f"{name} is set by the algorithm; remove it from replay_buffer_kwargs")
         if name == "n_steps" and n_steps not in (1, value):
-            raise UserError(f"n_steps is {n_steps}, but {value} in replay_buffer_kwargs: give one")
+            raise UserError(f"n_steps is {n_steps}, but {value} in replay_buffer_kwargs: set it in one place")
         annotation = str(parameters[name].annotation) if name in parameters else ""
         if set(annotation.split(" | ")) <= {"bool", "int", "float", "None"}:
             kwargs[name] = check_value(f"replay_buffer_kwargs: {name}", value, annotation)
@@ -124,8 +124,8 @@ def weighted_mean(losses: torch.Tensor, weights: torch.Tensor | None, n_axes: in
     return mean_over_rows(losses if weights is None else losses * weights, n_axes)
 
 
-class _RoundOfNoise:
-    """The gSDE noise of a round of steps that a checkpoint cuts in two; between rounds none is kept."""
+class _NoiseOfUnfinishedRound:
+    """gSDE noise of an unfinished collection round, for checkpoints; empty between rounds."""
 
     def __init__(self, distribution: StateDependentNoise, counters: Counters) -> None:
         self._distribution, self._counters = distribution, counters
@@ -137,7 +137,10 @@ class _RoundOfNoise:
         return {"shared": noise.exploration_mat, "of_envs": noise.exploration_matrices}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """:raises CheckpointError: the noise does not fit the network"""
+        """Restore the noise of `state_dict`.
+
+        :raises CheckpointError: the noise does not fit the network
+        """
         if not state:
             return
         noise = self._distribution
@@ -194,7 +197,7 @@ class OffPolicyAlgorithm(OffPolicyCollection, Algorithm):
     def update(self, batch: Any, counters: Counters) -> Metrics:
         """Take a gradient step on a `ReplayBatch`, and advance `counters.n_updates` by one.
 
-        Where replay is prioritised, the absolute TD errors are written into `batch.priorities`.
+        With prioritised replay it passes the TD errors to `batch.set_priorities`.
         """
         raise NotImplementedError
 
@@ -295,7 +298,10 @@ class OffPolicyAlgorithm(OffPolicyCollection, Algorithm):
     # ------------------------------------------------------------------ environment and replay buffer
 
     def replace_config(self, **changes: object) -> None:
-        """:raises UserError: what was built from the present value would not follow"""
+        """Change hyperparameters.
+
+        :raises UserError: the agent was built with the present value
+        """
         for name, value in changes.items():
             of_buffer = name in BUFFER_FIELDS or name.startswith("prioritized_replay")
             if value == getattr(self.config, name):
@@ -439,7 +445,7 @@ class OffPolicyAlgorithm(OffPolicyCollection, Algorithm):
             replay.set_env(self.env)
 
     def _connect_statistics(self, replay: ReplayBuffer) -> None:
-        """Let a replay buffer store raw experience, and scale it by present statistics when it is drawn."""
+        """Make a replay buffer store unnormalised experience, and normalise what is sampled from it."""
         replay.normalizer, was = ExperienceNormalizer.of(self.env), replay.stored
         of_goals = isinstance(replay, HerReplayBuffer)
         replay.stored = stored_experience(self.env, warn=not of_goals)
@@ -499,7 +505,7 @@ class OffPolicyAlgorithm(OffPolicyCollection, Algorithm):
     def state(self) -> dict[str, Any]:
         state: dict[str, Any] = {} if self.action_noise is None else {"action_noise": self.action_noise}
         if getattr(self.config, "use_sde", False):
-            state["sde_noise"] = _RoundOfNoise(self.policy.actor.action_dist, self.counters)
+            state["sde_noise"] = _NoiseOfUnfinishedRound(self.policy.actor.action_dist, self.counters)
         return state
 
     def save_replay_buffer(self, path: PathOrFile) -> None:

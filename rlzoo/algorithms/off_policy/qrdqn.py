@@ -65,7 +65,10 @@ SEARCH_SPACE: SearchSpace = {
 
 
 def qrdqn_target(policy: QRDQNPolicy, batch: ReplayBatch) -> Tensor:
-    """Return r + gamma theta'_j(s', a*), [batch, n_quantiles]."""
+    """Return r + discount * theta'_j(s', a*), [batch, n_quantiles].
+
+    `batch.discounts` is gamma^m for m-step returns, 0 after termination, not after truncation.
+    """
     with torch.no_grad():
         quantiles = policy.quantile_net_target(batch.next_observations)  # [batch, n_quantiles, n_actions]
         best = quantiles.mean(dim=1).argmax(dim=1)

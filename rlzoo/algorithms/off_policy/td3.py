@@ -94,7 +94,9 @@ SEARCH_SPACE: SearchSpace = {
 
 
 def td3_target(policy: TD3Policy, batch: ReplayBatch, noise: float, noise_clip: float) -> torch.Tensor:
-    """Return y, [batch].
+    """Return y = r + discount * min_i Q_i'(s', a'), [batch].
+
+    `batch.discounts` is gamma^m for m-step returns, 0 after termination, not after truncation.
 
     :param noise: standard deviation of the noise on the target's action, whose magnitude is at most
         `noise_clip`

@@ -2,10 +2,12 @@
 
 SAC with critics that estimate the distribution of returns by quantiles theta_i(s, a). The quantiles of all
 target critics are pooled, and the largest are left out against overestimation: of the m quantiles
-of each of n critics at (s', a'), a' ~ pi(.|s'), let z_1, ..., z_k be the smallest k = n (m - d). A gradient
-step lowers, one after the other,
+of each of n critics at (s', a'), a' ~ pi(.|s'), let z_1, ..., z_k be the smallest k = n (m - d). With
 
     y_j      = r + gamma (z_j - alpha log pi(a'|s'))
+
+an update takes a gradient step on each of, in this order,
+
     J(alpha) = E[-log alpha (log pi(a|s) + target_entropy)]
     J(Q)     = E[1 / (n m k) sum over critics, i and j of rho_i(y_j - theta_i(s, a))]
     J(pi)    = E[alpha log pi(a|s) - 1 / (n m) sum over critics and i of theta_i(s, a)],   a ~ pi(.|s)
@@ -99,7 +101,10 @@ def truncate_quantiles(quantiles: torch.Tensor, n_drop: int) -> torch.Tensor:
 
 
 def tqc_target(policy: TQCPolicy, batch: ReplayBatch, ent_coef: torch.Tensor, n_drop: int) -> torch.Tensor:
-    """Return y_j, [batch, n_kept]."""
+    """Return y_j, [batch, n_kept].
+
+    `batch.discounts` is gamma^m for m-step returns, 0 after termination, not after truncation.
+    """
     with torch.no_grad():
         actions, log_probs = policy.actor.action_log_prob(batch.next_observations)
         quantiles = policy.critic_target.all_values(batch.next_observations, actions)
@@ -146,12 +151,23 @@ class TQC(ActorCriticAlgorithm):
     policy_family = "tqc"
 
     def setup_optimizers(self) -> None:
-        policy, n_drop = self.policy, self.config.top_quantiles_to_drop_per_net
-        if n_drop >= policy.n_quantiles:
-            raise UserError(
-                f"top_quantiles_to_drop_per_net must be below n_quantiles, {policy.n_quantiles}, not {n_drop}"
-            )
+        self._check_dropped(self.config.top_quantiles_to_drop_per_net)
         super().setup_optimizers()
+
+    def replace_config(self, **changes: object) -> None:
+        """Change hyperparameters.
+
+        :raises UserError: all quantiles would be dropped, or the agent was built with the present value
+        """
+        self._check_dropped(changes.get("top_quantiles_to_drop_per_net"))
+        super().replace_config(**changes)
+
+    def _check_dropped(self, n_drop: object) -> None:
+        n_quantiles = self.policy.n_quantiles
+        if isinstance(n_drop, int) and n_drop >= n_quantiles:
+            raise UserError(
+                f"top_quantiles_to_drop_per_net must be below n_quantiles, {n_quantiles}, not {n_drop}"
+            )
 
     def update(self, batch: ReplayBatch, counters: Counters) -> Metrics:
         learning_rate = self.set_learning_rates(counters)

@@ -3,11 +3,12 @@
 One gradient step per rollout on the policy gradient with an entropy bonus (section 4 of the paper) and
 the value loss:
 
-    L(theta) = E[ log pi(a|s) A ] - vf_coef (V - R)^2 + ent_coef H
+    L(theta) = E[ log pi(a|s) A - vf_coef (V - R)^2 + ent_coef H ]
 
 Departures from the paper: copies of the environment step together instead of asynchronous workers; the
 advantage is the generalised one (`gae_lambda` 1 gives the paper's n-step return); gradients are clipped
-by their norm.
+by their norm; RMSprop adds epsilon outside the root (inside in the paper, which
+`policy_kwargs={"optimizer_class": RMSpropTFLike}` does).
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ class A2C(OnPolicyAlgorithm):
         if self.config.use_rms_prop and "optimizer_class" not in arguments:
             options = {"alpha": 0.99, "eps": self.config.rms_prop_eps}
             arguments["optimizer_class"] = torch.optim.RMSprop
-            arguments["optimizer_kwargs"] = {**options, **arguments.get("optimizer_kwargs", {})}
+            arguments["optimizer_kwargs"] = {**options, **(arguments.get("optimizer_kwargs") or {})}
         return arguments
 
     def update(self, rollout: RolloutBuffer, counters: Counters) -> Metrics:

@@ -2,7 +2,7 @@
 
 One natural gradient step per rollout on the objective of A2C, for actor and critic at once:
 
-    L(theta) = E[ log pi(a|s) A ] - vf_coef (V - R)^2 + ent_coef H
+    L(theta) = E[ log pi(a|s) A - vf_coef (V - R)^2 + ent_coef H ]
 
 The Fisher matrix is that of p(a, v|s) = pi(a|s) p(v|s) with a Gaussian p(v|s) around V(s) (section 3.1),
 whose samples are actions of the policy and values with noise; `sampled_log_likelihood` has its scale. The

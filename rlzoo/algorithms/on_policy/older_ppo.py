@@ -42,7 +42,7 @@ class SB2PPO:
 
 
 class PPO1(SB2PPO):
-    """Makes a PPO from the arguments of Stable Baselines' PPO1.
+    """Factory for a PPO from the arguments of Stable Baselines' PPO1.
 
     Its `schedule` scales the learning rate and the clipping range; gradients are not clipped. Environments
     step together, where it had a process of MPI for each.
@@ -50,7 +50,7 @@ class PPO1(SB2PPO):
 
 
 class PPO2(SB2PPO):
-    """Makes a PPO from the arguments of Stable Baselines' PPO2.
+    """Factory for a PPO from the arguments of Stable Baselines' PPO2.
 
     `nminibatches` minibatches make up a rollout; `cliprange_vf=None` clips the value function as `cliprange`
     clips the policy, a negative number does not clip it.

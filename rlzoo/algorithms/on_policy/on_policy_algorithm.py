@@ -34,7 +34,6 @@ from rlzoo.callbacks.progress import record_metrics
 from rlzoo.core.errors import UserError
 from rlzoo.core.returns import bootstrap_values
 from rlzoo.core.runtime import gpu_hint
-from rlzoo.core.signatures import constructor_parameters
 from rlzoo.core.types import PolicyInput, PolicyOutput
 from rlzoo.distributions import StateDependentNoise
 from rlzoo.envs.vec_env.vec_env import VecEnv
@@ -85,8 +84,12 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
 
         :raises UserError: the class does not take `rollout_buffer_kwargs`
         """
-        if self.assigned_rollout is not None:
-            return self.take_assigned_rollout()
+        rollout = self._new_rollout(env) if self.assigned_rollout is None else self.take_assigned_rollout()
+        if self.collector.obs is not None and not rollout.on_device:
+            rollout.store_like(self.collector.obs)
+        return rollout
+
+    def _new_rollout(self, env: VecEnv) -> RolloutBuffer:
         is_dict = isinstance(env.observation_space, spaces.Dict)
         buffer_class = self.own_buffer_class or (DictRolloutBuffer if is_dict else RolloutBuffer)
         self.tensor_actions = None
@@ -96,8 +99,6 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
 
             buffer_class = tensor_rollouts(self)
         arguments: dict[str, Any] = {"device": self.device, "n_envs": env.num_envs}
-        if not self.own_buffer_class or "like" in constructor_parameters(buffer_class):
-            arguments["like"] = self.collector.obs  # those of stable-baselines3 have no such argument
         factors = {name: getattr(self.config, name, None) for name in ("gamma", "gae_lambda")}
         arguments |= {name: value for name, value in factors.items() if value is not None}
         arguments |= self.rollout_buffer_kwargs

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from rlzoo.buffers.rollout_buffer import Obs, map_obs
+from rlzoo.buffers.base_buffer import Obs, map_obs
 
 Rows: TypeAlias = "np.ndarray | torch.Tensor"
 """What is gathered from tensors on the CPU, an array, and elsewhere, a tensor."""

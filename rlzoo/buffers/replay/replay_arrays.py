@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
-from rlzoo.buffers.base_buffer import BaseBuffer, part_shape
+from rlzoo.buffers.base_buffer import BaseBuffer, Obs, part_shape
 from rlzoo.buffers.replay.final_obs_store import as_array
 from rlzoo.buffers.replay.replay_observations import Observations, RingColumn
-from rlzoo.buffers.rollout_buffer import Obs
 
 FINAL_STORED, ENDED, TERMINATED = 1, 2, 4
 """Bits of `flags`: the next observation is in the `FinalObsStore`; the episode ended; it terminated."""
@@ -29,7 +28,7 @@ class Mirror:
         self.written = 0
 
     def stale(self, written: int, size: int) -> int:
-        """Return how many of the newest steps differ; the newest of then may have been truncated since."""
+        """Return how many of the newest steps differ; of those copied, the newest may have been truncated."""
         return min(written - self.written + 1, size)
 
     def read_only(self) -> np.ndarray:

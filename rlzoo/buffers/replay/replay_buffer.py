@@ -274,7 +274,11 @@ class ReplayBuffer(ReplayArrays):
     ) -> None:
         """Store a transition of each environment, [n_envs, ...]; it need not follow the last one.
 
+        :param obs: the observations that were acted on, [n_envs, ...]
         :param next_obs: the next observation; the final observation where `done`
+        :param action: as it is learned from (of a Box in [-1, 1]), [n_envs, ...]
+        :param reward: [n_envs]
+        :param done: whether the episode ended, by termination or truncation, [n_envs]
         :param infos: with "TimeLimit.truncated" where an episode was truncated
         """
         obs, next_obs = self._batched(obs), self._batched(next_obs)

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import torch
 from gymnasium import spaces
 
+from rlzoo.buffers.base_buffer import Obs, map_obs, stored_dtype
 from rlzoo.buffers.replay.final_obs_store import FinalObsStore, Rows, allocate, as_array, tensor_bytes
-from rlzoo.buffers.rollout_buffer import Obs, map_obs, stored_dtype
 from rlzoo.core.errors import UserError
 
 Dtypes: TypeAlias = "Mapping[str | None, npt.DTypeLike]"

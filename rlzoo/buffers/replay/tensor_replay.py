@@ -10,7 +10,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from rlzoo.buffers.base_buffer import AddedStep, Normalizer, Obs, map_obs
+from rlzoo.buffers.base_buffer import AddedStep, Normalizer, Obs, map_obs, part_shape
 from rlzoo.buffers.replay.replay_batch import ReplayBatch
 from rlzoo.buffers.replay.replay_buffer import CHUNK_BYTES, ReplayBuffer
 from rlzoo.buffers.replay.replay_observations import Observations
@@ -82,8 +82,8 @@ class TensorReplayBuffer(ReplayBuffer):
         )
 
     def reset(self) -> None:
+        """Clear the buffer without freeing its memory; episodes in progress go on from where they are."""
         self.head = self.laps = self._size = 0
-        self.started = False
 
     # ------------------------------------------------------------------ writing
 
@@ -125,6 +125,10 @@ class TensorReplayBuffer(ReplayBuffer):
         self._size = min(self._size + 1, self.n_slots)
 
     # ------------------------------------------------------------------ drawing
+
+    def take(self, indices: np.ndarray) -> ReplayBatch:
+        """Return the transitions at indices [B]."""
+        return ReplayBatch(*self._gather(torch.as_tensor(indices, device=self.device)), indices=indices)
 
     def draw(self, batch_size: int, env: Normalizer | None = None) -> ReplayBatch:
         return next(self.batches(1, batch_size))
@@ -172,7 +176,7 @@ class TensorReplayBuffer(ReplayBuffer):
         )
         host.stored, host.stored_by_older = self.stored, self.stored_by_older
         slots = [slot % self.n_slots for slot in range(self.head - self._size, self.head)]
-        if self.started:
+        if self.started or slots:
             first = map_obs(lambda column: column[slots[0]], self.obs_rows) if slots else self.current
             host.start(map_obs(_array, first))
         for slot, following in zip(slots, [*slots[1:], None], strict=False):
@@ -188,6 +192,7 @@ class TensorReplayBuffer(ReplayBuffer):
                 infos=(),
             )
             host.add_step(_array(self.action_rows[slot]), step)
+        host.started = self.started
         return host
 
     def _obs_after(self, following: int | None) -> Obs:
@@ -214,12 +219,20 @@ class TensorReplayBuffer(ReplayBuffer):
         map_obs(lambda row, new: row.copy_(torch.as_tensor(new)), self.current, host.obs.current(host.head))
         self.started = host.started
 
-    observations = property(lambda self: self.for_file().observations)
-    next_observations = property(lambda self: self.for_file().next_observations)
-    actions = property(lambda self: self.for_file().actions)
-    rewards = property(lambda self: self.for_file().rewards)
-    dones = property(lambda self: self.for_file().dones)
-    timeouts = property(lambda self: self.for_file().timeouts)
+    # Arrays in the order of the ring, as `ReplayArrays` has them: row `pos` is written next
+
+    observations = property(lambda self: self._observations(self.obs_rows))
+    next_observations = property(lambda self: self._observations(self.next_obs_rows))
+    actions = property(lambda self: _array(self.action_rows.view(*self.reward_rows.shape, -1)).copy())
+    rewards = property(lambda self: _array(self.reward_rows).copy())
+    dones = property(lambda self: _array((self.terminated | self.truncated).float()))
+    timeouts = property(lambda self: _array((self.truncated & ~self.terminated).float()))
+
+    def _observations(self, columns: Obs) -> Obs:
+        def array(rows: Tensor, space: spaces.Space[object]) -> np.ndarray:
+            return _array(rows).astype(space.dtype).reshape(*rows.shape[:2], *part_shape(space))
+
+        return map_obs(array, columns, getattr(self.observation_space, "spaces", self.observation_space))
 
 
 def _array(rows: Tensor) -> np.ndarray:
