@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import multiprocessing
+import signal
 import statistics
 import warnings
 from collections.abc import Iterable, Iterator
@@ -217,15 +218,20 @@ def _played(
         with safe_path_in_children():
             context = multiprocessing.get_context("spawn")
             pool = resources.enter_context(ProcessPoolExecutor(n_jobs, context, initializer=_begin))
-            futures = {
-                pool.submit(score_run, folder, episodes, evaluation_seed): folder
-                for folder, episodes in waiting.items()
-            }
+            try:
+                futures = {
+                    pool.submit(score_run, folder, episodes, evaluation_seed): folder
+                    for folder, episodes in waiting.items()
+                }
+            except OSError as error:
+                raise RunFailed(f"worker processes cannot be started: {error.strerror}") from error
         try:
             for future in as_completed(futures):
                 yield futures[future], future
-        except BaseException:  # Ctrl-C too: what has not begun does not begin
+        except BaseException:  # Ctrl-C too
             pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()
             raise
 
 
@@ -251,6 +257,7 @@ def _begin() -> None:
     Otherwise it would wait for ever for agents from a parent that was killed.
     """
     restore_path_setting()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the parent ends its workers
     torch.set_num_threads(1)
     warnings.showwarning = partial(show_warning, warnings.showwarning)
     end_with_parent()

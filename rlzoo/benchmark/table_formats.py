@@ -260,6 +260,11 @@ def _seconds(row: TableRow) -> str:
     return NOTHING if row.training_seconds is None else f"{row.training_seconds:,.0f} s"
 
 
+MEAN = Column(
+    "mean [95%]",
+    lambda row: _with_interval(row, row.aggregate.mean, row.aggregate.mean_interval),
+    least_seeds=2,
+)
 COLUMNS = (
     Column("algorithm", lambda row: row.row.label, is_number=False),
     Column("environment", _environment, is_number=False),
@@ -267,11 +272,7 @@ COLUMNS = (
     Column("training", _seconds),
     Column("episodes", lambda row: f"{row.episodes:,}"),
     Column("each seed", _each_seed, is_number=False),
-    Column(
-        "mean [95%]",
-        lambda row: _with_interval(row, row.aggregate.mean, row.aggregate.mean_interval),
-        least_seeds=2,
-    ),
+    MEAN,
     Column("std", lambda row: number(row, row.aggregate.std), least_seeds=2),
     Column("IQM [95%]", _interquartile_mean, least_seeds=MIDDLE_HALF),
     Column("median", lambda row: number(row, row.aggregate.median), least_seeds=2),
@@ -287,6 +288,7 @@ FIRST_COLUMNS = (
     Column("median", lambda row: number(row, row.aggregate.median)),
     Column("required", lambda row: _required(row).replace("below ", "<")),
     Column("met", _is_met, is_number=False),
+    MEAN,
 )
 """Columns of the text format, before those of `COLUMNS` that fit too."""
 _FIRST_HEADINGS = {column.heading for column in FIRST_COLUMNS}

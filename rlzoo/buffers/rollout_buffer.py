@@ -131,8 +131,10 @@ class RolloutBuffer(RolloutArrays):
 
         A VecNormalize makes such observations. What was stored is kept.
 
-        :param obs: [n_envs, ...]
+        :param obs: [n_envs, ...]; None before a training
         """
+        if obs is None:
+            return
 
         def column(rows: np.ndarray, one: np.ndarray) -> np.ndarray:
             is_normalized = one.dtype.kind == "f" and rows.dtype.kind != "f"

@@ -56,6 +56,9 @@ class TensorRolloutBuffer(RolloutBuffer):
         self.truncated = on_device(self.truncated)
         self.starts_column = on_device(self.starts_column)
 
+    def store_like(self, obs: Obs) -> None:
+        """Keep the types of the space: no VecNormalize makes these tensors."""
+
     def _check_memory(self, observation_space: spaces.Space) -> None:
         if self.device.type == "cpu":
             super()._check_memory(observation_space)

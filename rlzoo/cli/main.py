@@ -16,6 +16,7 @@ import gc
 import importlib
 import io
 import os
+import select
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -58,8 +59,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _report(error, 2)
     except RunFailed as error:
         return _report(error, 1)
-    except BrokenPipeError:  # `rlzoo list envs | head`: whoever reads has read enough
-        _discard_output()
+    except BrokenPipeError as error:
+        if _has_reader():
+            return _report(f"{error.strerror}: a process that rlzoo has started ended", 1)
+        _discard_output()  # `rlzoo list envs | head`: whoever reads has read enough
         return 0
     except OSError as error:
         if error.errno not in SYSTEM_ERRORS:
@@ -193,6 +196,17 @@ def _print_anything() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+
+
+def _has_reader() -> bool:
+    """Return whether both outputs can be written to; False where the system cannot say."""
+    try:
+        outputs = select.poll()
+        for stream in (sys.stdout, sys.stderr):
+            outputs.register(stream.fileno(), 0)
+        return not outputs.poll(0)
+    except (AttributeError, OSError, ValueError):  # Windows has no `poll`
+        return False
 
 
 def _discard_output() -> None:

@@ -205,7 +205,7 @@ def search(config: TuneConfig) -> StudyHandle:
         )
     opened = optimize(config)
     if config.run.verbose > 0:
-        conclude(opened)
+        conclude(opened, config.figures)
     if error := opened.no_result_reason():
         raise RunFailed(error)
     return opened
@@ -226,12 +226,15 @@ def report(config: TuneConfig) -> StudyHandle:
     from rlzoo.tuning.study.study import write_report_again
 
     opened = write_report_again(config)
-    conclude(opened)
+    conclude(opened, config.figures)
     return opened
 
 
-def conclude(opened: StudyHandle) -> None:
-    """Print the best trials and the files of the study."""
+def conclude(opened: StudyHandle, figures: bool) -> None:
+    """Print the best trials and the files of the study.
+
+    :param figures: whether the report was written
+    """
     from rlzoo.tuning.report.study_report import train_command
     from rlzoo.tuning.report.study_results import top_table
     from rlzoo.tuning.storage.trial_queue import counts
@@ -240,7 +243,8 @@ def conclude(opened: StudyHandle) -> None:
     print(printable(top_table(opened.study, width=columns)))
     if (done := counts(opened.study, opened.n_trials).finished) < opened.n_trials:
         print(f"{done} of {opened.n_trials} trials are done; run the same command again for the others.")
-    written = [name for name in ("best.yml", "trials.csv", "report.html") if (opened.folder / name).is_file()]
+    names = ("best.yml", "trials.csv", *(("report.html",) if figures else ()))
+    written = [name for name in names if (opened.folder / name).is_file()]
     print(f"Results are in {opened.folder}: {', '.join(written)}")
     if "best.yml" in written:
         print(

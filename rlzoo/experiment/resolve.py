@@ -102,7 +102,8 @@ def _with_demonstrations(resolved: ResolvedConfig) -> ResolvedConfig:
     source = resolved.hyperparams.get("expert_dataset")
     if not is_given(source):
         raise UserError(
-            f"{resolved.algo} learns from demonstrations: give --expert FILE, made by `rlzoo record-expert`"
+            f"{resolved.algo} learns from demonstrations: give --expert FILE, made by `rlzoo record-expert`;"
+            " in the row of a list, `expert: {algo: ppo, seed: 100, episodes: 25}`"
         )
     return replace(resolved, hyperparams={**resolved.hyperparams, "expert_dataset": as_dataset(source)})
 

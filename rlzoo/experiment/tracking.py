@@ -20,15 +20,22 @@ def require_wandb() -> None:
 
 
 def start(run: RunConfig, resolved: ResolvedConfig, folder: Path) -> Any:
-    """Start a tracked run that uploads the TensorBoard files; its `finish` ends it."""
+    """Start a tracked run that uploads the TensorBoard files; its `finish` ends it.
+
+    :raises UserError: wandb refuses it: there is no account, say
+    """
     wandb = import_module("wandb")
-    return wandb.init(
-        name=f"{run.env_id}__{run.algo}__{run.seed}__{folder.name}",
-        project=run.wandb_project_name,
-        entity=run.wandb_entity,
-        group=run.wandb_group,
-        tags=list(run.wandb_tags),
-        config={**dataclasses.asdict(run), "hyperparams": resolved.values},
-        sync_tensorboard=True,
-        save_code=False,
-    )
+    try:
+        return wandb.init(
+            name=f"{run.env_id}__{run.algo}__{run.seed}__{folder.name}",
+            project=run.wandb_project_name,
+            entity=run.wandb_entity,
+            group=run.wandb_group,
+            tags=list(run.wandb_tags),
+            config={**dataclasses.asdict(run), "hyperparams": resolved.values},
+            sync_tensorboard=True,
+            save_code=False,
+        )
+    except wandb.errors.Error as error:
+        reason = f"{error}; see `wandb login`, WANDB_API_KEY and WANDB_MODE=offline"
+        raise UserError(f"--track: Weights & Biases: {reason}") from error

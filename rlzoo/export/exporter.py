@@ -108,6 +108,8 @@ def export(config: ExportConfig) -> Path:
 def _output(config: ExportConfig) -> Path:
     """Return the path of the file: in the folder, or the file, of `-o`; else in the working directory."""
     output = Path(config.output)
+    if config.output.endswith(("/", os.sep)):
+        output.mkdir(parents=True, exist_ok=True)
     if config.output and not output.is_dir():
         return output
     name = f"{config.play.algo}-{names.safe_name(config.play.env_id)}"

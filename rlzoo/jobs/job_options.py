@@ -70,6 +70,19 @@ def parse_memory(text: str) -> str:
     return text
 
 
+def parse_directive(text: str) -> str:
+    """Return an option of sbatch or qsub.
+
+    :raises UserError: it is none, or has line breaks or control characters
+
+    >>> parse_directive("--qos=long")
+    '--qos=long'
+    """
+    if not text.startswith("-"):
+        raise UserError(f"expected an option such as --directive=--qos=long, not {text!r}")
+    return parse_line(text)
+
+
 def parse_line(text: str) -> str:
     """Return a text that becomes one line of a script.
 

@@ -274,7 +274,7 @@ class FormatUnsupportedError(UserError, NotImplementedError):
     def __init__(self, unsupported_formats: Sequence[str], value_description: str) -> None:
         names = ", ".join(unsupported_formats)
         super().__init__(
-            f"{names} cannot write a {value_description}: record it with exclude={tuple(unsupported_formats)}"
+            f"{names} cannot write {value_description}s: record it with exclude={tuple(unsupported_formats)}"
         )
 
 

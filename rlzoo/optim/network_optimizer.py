@@ -25,8 +25,7 @@ class NetworkOptimizer:
 
     :param owner: its `optimizer` takes the steps, also one that is assigned later
     :param parameters: parameters that the optimiser steps on
-    :param only: compute gradients of `parameters` alone, although the losses depend on other networks, too
-        (an actor's loss on its critics)
+    :param only: compute no gradients of other networks that the losses depend on, as an actor's on critics
     """
 
     average: Callable[[ParameterGroup], None] | None = None

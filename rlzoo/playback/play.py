@@ -96,6 +96,11 @@ def _build_env(config: PlayConfig, resolved: ResolvedConfig) -> VecEnv:
     log = Path(config.reward_log) if config.reward_log else None
     if log is not None and log.exists() and not log.is_dir():
         raise UserError(f"--reward-log wants a folder, and {log} is a file")
+    if log is not None:
+        try:
+            log.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"--reward-log: cannot make {log}: {error.strerror}") from None
 
     def build(resolved: ResolvedConfig, backend: str) -> VecEnv:
         return build_evaluation_env(

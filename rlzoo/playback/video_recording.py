@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from ctypes.util import find_library
 from dataclasses import replace
 from pathlib import Path
@@ -156,7 +156,11 @@ def record(config: VideoConfig) -> Path:
         n_steps = play.n_timesteps or (None if play.n_episodes else DEFAULT_STEPS)
         video = resources.enter_context(VideoWriter(path, config.fps or _fps_of(venv)))
         title = [f"{play.algo} {play.env_id}"] if config.label else None
-        with signals.interruptible(), progress(play, play.n_episodes or n_steps) as on_step:
+        with (
+            _kept_when_interrupted(video),
+            signals.interruptible(),
+            progress(play, play.n_episodes or n_steps) as on_step,
+        ):
             _play(play, resolved, agent.path, venv, video, title, on_step)
     if play.verbose > 0:
         print(f"{video.n_frames:,} frames are in {path}")
@@ -177,7 +181,11 @@ def record_training(config: VideoConfig) -> Path:
     with StopSignals(ANSWER) as signals, ExitStack() as resources:
         venv = _drawable_env(play, resolved, resources)
         video = resources.enter_context(VideoWriter(path, config.fps or _fps_of(venv)))
-        with signals.interruptible(), progress(play, len(agents), "agents") as on_agent:
+        with (
+            _kept_when_interrupted(video),
+            signals.interruptible(),
+            progress(play, len(agents), "agents") as on_agent,
+        ):
             for number, (steps, name, file) in enumerate(agents, 1):
                 print(f"recording {file}")
                 title = [f"{play.algo} {play.env_id}", f"{name}, {steps:,} steps"] if config.label else None
@@ -186,6 +194,16 @@ def record_training(config: VideoConfig) -> Path:
                     on_agent(number)
     print(f"{len(agents)} agents, {video.n_frames:,} frames are in {path}")
     return path
+
+
+@contextmanager
+def _kept_when_interrupted(video: VideoWriter) -> Iterator[None]:
+    """Let Ctrl-C end a recording without an error, unless there is no frame yet."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not video.n_frames:
+            raise
 
 
 def choose_renderer(env_id: str) -> None:

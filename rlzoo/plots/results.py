@@ -139,14 +139,19 @@ def from_frame(
     missing = {"name", "algorithm", "environment", "seed", "run", "step"} - set(frame)
     if missing:
         raise UserError(f"the table has no column {min(missing)!r}; load_runs makes one that has")
-    curves = []
+    curves, left_out = [], []
     for (environment, name), rows in frame.groupby(["environment", "name"], sort=False):
         runs = [_Evaluated(run, part, column) for run, part in rows.groupby("run", sort=False)]
         curve = _curve(environment, name, runs, max_timesteps, min_timesteps)
-        if curve is not None:
+        if curve is None:
+            left_out.append(f"{name} on {environment}")
+        else:
             curves.append(curve)
     if not curves:
         raise UserError("no run is left: --min-timesteps is too high, or --max-timesteps too low")
+    if left_out:
+        why = "no run is left between --min-timesteps and --max-timesteps"
+        warnings.warn(f"left out {', '.join(left_out)}: {why}", stacklevel=2)
     return Results(column, tuple(curves))
 
 

@@ -308,6 +308,8 @@ def find_folder(config: PlayConfig) -> Path:
         raise UserError(
             f"there is no run {config.exp_id} of {config.algo} on {config.env_id} in {where}; there: {runs}"
         )
+    if (agent := model_path(Path(config.folder), config.env_id)).is_file():
+        raise UserError(f"{config.folder} is the folder of one run: play its agent with -i {agent}")
     ensure_registered(config.env_id)  # a misspelt id is the likelier mistake
     near = pretrained_registry.nearest_shipped(config.algo, config.env_id)
     shipped = f" or among the shipped agents{f' ({near})' if near else ''}"

@@ -283,7 +283,7 @@ def test_small_networks_on_a_gpu_are_mentioned(policy, on_cpu_instead):
 def test_wrong_arguments_of_a_rollout_buffer_are_found_at_once():
     with pytest.raises(TypeError, match="unexpected keyword argument 'wrong'"):
         A2C("MlpPolicy", "CartPole-v1", rollout_buffer_kwargs={"wrong": 1})
-    with pytest.raises(TypeError, match="gamma is not given here, the algorithm knows it"):
+    with pytest.raises(TypeError, match="gamma is set by the algorithm"):
         A2C("MlpPolicy", "CartPole-v1", rollout_buffer_kwargs={"gamma": 0.5})
 
 

@@ -94,9 +94,9 @@ def test_arguments_of_dqn_that_cannot_work_are_refused(arguments: dict[str, Any]
 @pytest.mark.parametrize(
     ("buffer_class", "arguments", "message"),
     [
-        (ReplayBuffer, {"buffer_size": 3}, "buffer_size is not given here"),
-        (ReplayBuffer, {"n_envs": 1}, "n_envs is not given here"),
-        (ReplayBuffer, {"gamma": 0.5}, "gamma is not given here"),
+        (ReplayBuffer, {"buffer_size": 3}, "buffer_size is set by the algorithm"),
+        (ReplayBuffer, {"n_envs": 1}, "n_envs is set by the algorithm"),
+        (ReplayBuffer, {"gamma": 0.5}, "gamma is set by the algorithm"),
         (ReplayBuffer, {"handle_timeout_termination": 4}, "must be true or false, not 4"),
         (PrioritizedReplayBuffer, {"alpha": "x"}, "alpha must be a number, not 'x'"),
         (NStepReplayBuffer, {"n_steps": 5}, "n_steps is 3, but 5 in replay_buffer_kwargs"),

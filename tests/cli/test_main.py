@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from contextlib import suppress
@@ -129,6 +130,12 @@ def test_a_defect_keeps_its_traceback(command):
     command.run = failing(KeyError("bug"))
     with pytest.raises(KeyError):
         main(["demo"])
+
+
+def test_broken_pipe_of_a_process_is_an_error(command, capfd):
+    command.run = failing(BrokenPipeError(errno.EPIPE, "Broken pipe"))
+    assert main(["demo"]) == 1
+    assert "Broken pipe: a process that rlzoo has started ended" in capfd.readouterr().err
 
 
 def test_an_interrupt_ends_with_a_message(command, capsys):

@@ -66,6 +66,12 @@ def test_compare_writes_results_picture_and_table(here, capsys):
     assert json.loads(Path("some.v1.json").read_text())["format"] == "rlzoo results"
 
 
+def test_results_may_have_the_suffix_of_the_zoo(here):
+    assert main(["plot", "compare", "-o", "results.pkl"]) == 0
+    assert written() == ["results.json", "results.md", "results.png"]
+    assert main(["plot", "report", "-i", "results.pkl"]) == 0
+
+
 def test_compare_takes_the_flags_of_all_plots(here):
     arguments = (
         "-a ppo a2c -e A-v0 -f logs -l mine -k results -max 20 -min 10 -o results -median"

@@ -127,7 +127,8 @@ def test_a_signal_completes_the_video_and_ends(logs, tmp_path, monkeypatch, caps
 
     plain_write = VideoWriter.write
     monkeypatch.setattr(VideoWriter, "write", write)
-    assert record(logs, "-n", "500", "-o", str(tmp_path / "video.mp4")) == 130
+    assert record(logs, "-n", "500", "-o", str(tmp_path / "video.mp4")) == 0
+    assert f"frames are in {tmp_path / 'video.mp4'}" in capsys.readouterr().out
     assert [path.name for path in tmp_path.iterdir()] == ["video.mp4"]
     assert n_frames(tmp_path / "video.mp4") in (5, 6)
 

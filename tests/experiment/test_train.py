@@ -373,6 +373,16 @@ def test_tracking_needs_the_extra_and_uses_it(run, monkeypatch, tmp_path, logs):
     assert calls["config"]["hyperparams"]["n_steps"] == 20
     assert calls["finished"]
 
+    class NoAccount(Exception):
+        pass
+
+    def refuse(**arguments):
+        raise NoAccount("No API key configured.")
+
+    module.init, module.errors = refuse, types.SimpleNamespace(Error=NoAccount)
+    with pytest.raises(UserError, match="--track: Weights & Biases: No API key"):
+        train(run(track=True, n_timesteps=40))
+
 
 def test_a_user_defined_network_travels_with_its_run(run, monkeypatch):
     class Extractor(rlzoo.FlattenExtractor):

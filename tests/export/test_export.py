@@ -123,6 +123,8 @@ def test_a_file_tells_its_own_algorithm_and_environment(here, capsys):
 
 
 def test_the_suffix_of_the_output_says_the_format(here):
+    assert export("--to", "json", "-o", "new/") == 0
+    assert (here / "new" / "ppo-CartPole-v1.json").is_file()
     assert export("-o", "folder/agent.json") == 0
     assert (
         json.loads((here / "folder" / "agent.json").read_text())["metadata"]["environment"] == "CartPole-v1"
@@ -134,6 +136,7 @@ def test_the_suffix_of_the_output_says_the_format(here):
     [
         (("--to", "onxx"), "did you mean 'onnx'?"),
         (("--to", "json", "-o", "agent.pt"), "for --to json end it with .json"),
+        (("-o", "agent.tflite"), "unknown suffix of an exported file '.tflite'"),
         (("--exp-id", "9", "--to", "json"), "there is no run 9"),
         (("--load-best", "--to", "json"), "there is no"),
         (("--algo", "ppo", "--env", "LunarLander-v3", "--to", "html"), "there is no page for LunarLander-v3"),

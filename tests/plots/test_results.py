@@ -70,6 +70,13 @@ def test_min_timesteps_keeps_shorter_runs(make_run, tmp_path):
     assert curve.seeds == (0, 1) and curve.steps.tolist() == [1000, 2000, 3000, 4000]
 
 
+def test_algorithm_without_long_runs_is_left_out_and_said(make_run, tmp_path):
+    make_run(seed=0, returns=range(10))
+    make_run(seed=0, returns=range(2), algo="a2c")
+    with pytest.warns(UserWarning, match="left out a2c on CartPole-v1: no run is left"):
+        assert len(gather(tmp_path / "logs", min_timesteps=3000).curves) == 1
+
+
 def test_runs_with_other_steps_are_compared_at_the_nearest(make_run, tmp_path):
     make_run(seed=0, returns=range(1, 11))
     make_run(seed=1, returns=(5.0, 10.0), steps=(5100, 9900))

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
+import multiprocessing
 import shutil
+import signal
 import subprocess
 import sys
+import threading
+import time
 import warnings
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
@@ -199,6 +204,7 @@ def test_agents_play_in_as_many_processes_as_are_asked_for(
 
 
 def test_scoring_process_uses_one_thread_and_short_warnings(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *args: None)  # of this process
     threads: list[int] = []
     monkeypatch.setattr(scoring.torch, "set_num_threads", threads.append)
     monkeypatch.setattr(scoring, "end_with_parent", lambda: None)
@@ -339,6 +345,35 @@ def test_returns_that_are_no_numbers_are_no_score(agent: Path, monkeypatch) -> N
     monkeypatch.setattr(scoring, "play_episodes", lambda *arguments: played)
     with pytest.raises(RunFailed, match="CartPole-v1 gives returns that are no finite numbers"):
         score_run(agent, 2)
+
+
+def test_interrupted_scoring_ends_its_processes(agent: Path, tmp_path: Path) -> None:
+    folders = [
+        agent,
+        *(shutil.copytree(agent, tmp_path / f"seed{n}" / "ppo" / "CartPole-v1_1") for n in "12"),
+    ]
+    for folder in folders:
+        (folder / SCORE).unlink(missing_ok=True)
+    scored = score_all(folders, episodes=1_000_000, n_jobs=1)
+    main_thread = threading.main_thread().ident
+    threading.Timer(3.0, signal.pthread_kill, [main_thread, signal.SIGINT]).start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        next(scored)
+    assert time.monotonic() - began < 20
+    for process in multiprocessing.active_children():
+        process.join(20)
+        assert process.exitcode is not None
+
+
+def test_workers_that_cannot_start_are_said(agent: Path, monkeypatch) -> None:
+    def refuse(*args: object) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    (agent / SCORE).unlink(missing_ok=True)
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", refuse)
+    with pytest.raises(RunFailed, match="worker processes cannot be started: Broken pipe"):
+        next(score_all([agent], episodes=1))
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from optuna.trial import TrialState, create_trial
 from rlzoo.cli.main import main
 from rlzoo.core.errors import UserError
 from rlzoo.tuning.storage.storage import JOURNAL, open_storage
-from rlzoo.tuning.storage.study_integrity import check_study, open_study
+from rlzoo.tuning.storage.study_integrity import check_study, claim_folder, open_study
 from rlzoo.tuning.study.study import create_or_check_study
 from rlzoo.tuning.study.trial_worker import main as run_worker
 from tests.tuning.studies import make_settings, make_study
@@ -52,6 +52,7 @@ def set_of_samplers(study: optuna.Study) -> None:
     [
         (lambda study: study.set_user_attr("n_trials", 10**12), "n_trials is '1000000000000', and it has 4"),
         (lambda study: study.set_user_attr("n_trials", -1), "n_trials is '-1'"),
+        (lambda study: study.set_user_attr("token", 3), "token is '3'"),
         (set_settings(sampler="nsga2"), "to maximize"),
         (
             lambda study: study.set_user_attr("rlzoo", make_settings(retrain=True).to_json()),
@@ -78,6 +79,17 @@ def test_value_of_another_kind_is_refused(damage: Change, message: str) -> None:
         check_study(study)
     assert "is damaged: " in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_studies_of_one_name_have_their_own_folders(tmp_path: Path) -> None:
+    storages = [open_storage(str(tmp_path / f"{name}.log"), tmp_path) for name in "ab"]
+    one, other = [create_or_check_study(storage, "first", make_settings()) for storage in storages]
+    folder = tmp_path / "first"
+    folder.mkdir()
+    for study in (one, create_or_check_study(storages[0], "first", make_settings())):
+        claim_folder(study, folder)
+    with pytest.raises(UserError, match="holds another study of that name, kept in another --storage"):
+        claim_folder(other, folder)
 
 
 def test_study_of_samplers_that_keep_attributes_is_accepted() -> None:

@@ -18,6 +18,7 @@ from rlzoo.config.tune import TuneConfig
 from rlzoo.config.values_as_text import read_yaml
 from rlzoo.core.errors import UserError
 from rlzoo.envs.make_vec_env import make_vec_env
+from rlzoo.runs.run_folder import locked
 from rlzoo.tuning.pbt import search
 from rlzoo.tuning.pbt.population import (
     Explorer,
@@ -282,6 +283,14 @@ def test_search_refuses_the_folder_of_a_population(
     (tmp_path / "optimize" / "one" / "pbt.json").write_text("{}")
     assert main([*flags, "-n", "64", "--n-trials", "1"]) == 2
     assert "holds a population" in capsys.readouterr().err
+
+
+def test_one_command_at_a_time_trains_a_population(tmp_path: Path) -> None:
+    given = config(tmp_path)
+    settings, space = validate(given)
+    population = open_population(given, settings, space, "pbt", 4, 32)
+    with locked(population.folder), pytest.raises(UserError, match="is being trained by process"):
+        optimize_population(given, 4, 32)
 
 
 def test_mistake_in_a_later_environment_is_found_first(

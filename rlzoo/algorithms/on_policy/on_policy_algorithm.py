@@ -19,14 +19,13 @@ from gymnasium import spaces
 from rlzoo.accel.fast_mlp import has_own_forward
 from rlzoo.algorithms.base import COMMON_ARGUMENTS, Algorithm
 from rlzoo.algorithms.collection import OnPolicyCollection, check_buffer_class
+from rlzoo.buffers.base_buffer import Obs, map_obs
 from rlzoo.buffers.rollout_buffer import (
     DictRolloutBuffer,
-    Obs,
     PolicyContext,
     RawRollout,
     RolloutBatch,
     RolloutBuffer,
-    map_obs,
     minibatches,
 )
 from rlzoo.buffers.sequences import rollout_sequences, sequence_minibatches
@@ -85,8 +84,7 @@ class OnPolicyAlgorithm(OnPolicyCollection, Algorithm):
         :raises UserError: the class does not take `rollout_buffer_kwargs`
         """
         rollout = self._new_rollout(env) if self.assigned_rollout is None else self.take_assigned_rollout()
-        if self.collector.obs is not None and not rollout.on_device:
-            rollout.store_like(self.collector.obs)
+        rollout.store_like(self.collector.obs)
         return rollout
 
     def _new_rollout(self, env: VecEnv) -> RolloutBuffer:

@@ -18,6 +18,7 @@ from rlzoo.cli.flags.search_flags import ray_config
 from rlzoo.cluster.local_pool import LocalPool
 from rlzoo.cluster.ray_pool import RayPool
 from rlzoo.cluster.tasks import Pool
+from rlzoo.config import catalog
 from rlzoo.config.run import RunConfig
 from rlzoo.core.cpu_cores import available_cores
 from rlzoo.core.errors import RunFailed, UserError, printable
@@ -34,6 +35,8 @@ def train_all(args: argparse.Namespace, runs: Sequence[RunConfig]) -> int:
         raise UserError("--seed and --seeds cannot be given together")
     if args.n_procs > 1:
         raise UserError("--n-procs trains one agent in several processes: leave it out with --seeds")
+    if own := next((run.algo for run in runs if catalog.is_of_this_process(run.algo)), None):
+        raise UserError(f"{own} is known in this process alone: train it with one --seed at a time")
     ray = ray_config(args, args.n_jobs)
     n_threads = args.num_threads if args.num_threads > 0 else 1
     if ray is not None:

@@ -78,7 +78,7 @@ def add_search_flags(parser: argparse.ArgumentParser) -> None:
         type=IntInRange(0),
         default=10,
         metavar="N",
-        help="random trials, never pruned, before sampler and pruner start (default: 10)",
+        help="random trials before the sampler starts, never pruned by median and percentile (default: 10)",
     )
     how.add_argument(
         "--n-evaluations",
@@ -124,7 +124,7 @@ def add_search_flags(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="store the evaluations and the best agent of each trial here",
     )
-    how.add_argument("--no-optim-plots", action="store_true", help="no figures in the report")
+    how.add_argument("--no-optim-plots", action="store_true", help="write no report.html and no figures")
 
 
 def add_study_flags(parser: argparse.ArgumentParser) -> None:

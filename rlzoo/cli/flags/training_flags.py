@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from rlzoo.cli.flags.parser import SEED, Choice, FlagGroup, IntInRange, boolean
 from rlzoo.config import catalog
@@ -253,4 +254,9 @@ def run_config(args: argparse.Namespace, env_id: str) -> RunConfig:
             values[key] = str(shipped_path(values[key]))
     for key in ("gym_packages", "wandb_tags"):
         values[key] = tuple(values.get(key, ()))
+    of_wandb = {"wandb_project_name": "rlzoo", "wandb_entity": None, "wandb_group": None, "wandb_tags": ()}
+    unused = [key for key, default in of_wandb.items() if values.get(key, default) != default]
+    if unused and not values.get("track"):
+        flags = ", ".join(f"--{key.replace('_', '-')}" for key in unused)
+        print(f"rlzoo: without --track no effect: {flags}", file=sys.stderr)
     return RunConfig(**{**values, "env_id": env_id, "algo": args.algo or "ppo"})

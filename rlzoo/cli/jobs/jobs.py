@@ -22,6 +22,7 @@ from rlzoo.jobs.job_options import (
     SCHEDULERS,
     TIME,
     JobOptions,
+    parse_directive,
     parse_line,
     parse_memory,
     parse_time,
@@ -117,7 +118,7 @@ def _add_site_flags(asks: FlagGroup) -> None:
     )
     asks.add_argument(
         "--directive",
-        type=_argument(parse_line),
+        type=_argument(parse_directive),
         action="append",
         default=[],
         metavar="TEXT",
@@ -161,7 +162,9 @@ def run(args: argparse.Namespace) -> int:
         )
     print(f"{len(commands)} tasks are in {path.parent / TASKS}")
     print(f"Next: {submit}")
-    if not is_study:
+    if is_study:
+        print("When all tasks have ended: rlzoo optimize --report STUDY")
+    else:
         packages = ["--gym-packages", *args.gym_packages] if args.gym_packages else []
         score = ["rlzoo", "benchmark", "score", str(args.folder), "--list", args.list, *packages]
         print(f"When all tasks have ended: {shlex.join(score)}")

@@ -24,12 +24,18 @@ def study_commands(content: dict[str, object], place: str) -> list[list[str]]:
     for key in content:
         if key not in ("optimize", "workers"):
             raise unknown(f"key in {place}", key, ("optimize", "workers"))
-    workers = content.get("workers", WORKERS)
+    values = content["optimize"]
+    is_population = isinstance(values, dict) and values.get("scheduler") is not None
+    workers = content.get("workers", 1 if is_population else WORKERS)
     if type(workers) is not int or workers < 1:
         raise UserError(f"{place}: workers must be an integer, at least 1, not {workers!r}")
+    if is_population and workers > 1:
+        raise UserError(
+            f"{place}: one command trains a population: set `workers: 1`, and n_jobs in `optimize`"
+        )
     parser = Parser("rlzoo optimize", "")
     optimize.build_parser(parser)
-    arguments = search_arguments(parser, content["optimize"], place)
+    arguments = search_arguments(parser, values, place)
     args = parser.parse_args(arguments)
     if len(args.env or ()) > 1:
         raise UserError(f"{place}: the workers of a study share one environment, not {args.env}")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = ("png", "svg", "pdf")
-TEXTS = ("json", "md", "tex")
+TEXTS = ("json", "md", "pkl", "tex")
 
 
 def add_runs_flags(parser: argparse.ArgumentParser) -> None:

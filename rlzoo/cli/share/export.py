@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import PurePath
 
 from rlzoo.cli.flags.agent_flags import add_agent_flags, add_environment_flags, play_config
 from rlzoo.cli.flags.parser import Choice
 from rlzoo.config.run import EXPORT_SUFFIXES, ExportConfig
-from rlzoo.core.errors import UserError
+from rlzoo.core.errors import UserError, unknown
 
 EPILOG = """\
 examples:
@@ -56,7 +57,10 @@ def _format(to: str | None, output: str) -> str:
     :raises UserError: the suffix of the file is that of another format
     """
     by_suffix = {suffix: name for name, suffix in EXPORT_SUFFIXES.items()}
-    meant = by_suffix.get(PurePath(output).suffix)
+    suffix = PurePath(output).suffix
+    meant = by_suffix.get(suffix)
+    if meant is None and suffix[1:].isalpha() and not os.path.isdir(output) and not output.endswith("/"):
+        raise unknown("suffix of an exported file", suffix, by_suffix)
     if to is not None and meant not in (None, to):
         raise UserError(
             f"-o {output} is the name of a {meant} file; for --to {to} end it with {EXPORT_SUFFIXES[to]}"

@@ -18,7 +18,7 @@ from rlzoo.config.tune import TuneConfig
 from rlzoo.core.cpu_cores import available_cores
 from rlzoo.core.errors import RunFailed, UserError
 from rlzoo.processes.stop_signals import StopSignals
-from rlzoo.runs.run_folder import refuse_links
+from rlzoo.runs.run_folder import locked, refuse_links
 from rlzoo.tuning.pbt.bandit import Bandit
 from rlzoo.tuning.pbt.population import Generation, first_generation, next_generation, ranges_of
 from rlzoo.tuning.pbt.population_report import write_population_report
@@ -41,7 +41,8 @@ def optimize_population(
     :param size: members
     :param interval: environment steps between two replacements; None: a tenth of the training
     :param scheduler: pbt: copies explore by random perturbations; pb2: by a Gaussian process
-    :raises UserError: the configuration is wrong, or the study was begun with another
+    :raises UserError: the configuration is wrong, the study was begun with another, or another command trains
+        it
     :raises RunFailed: no member has been trained without an error
     """
     if config.run.algo not in ALGORITHMS:
@@ -53,6 +54,7 @@ def optimize_population(
                 check_bandit_space(space)
             pool = resources.enter_context(_pool(config))
             population = open_population(config, settings, space, scheduler, size, interval)
+            resources.enter_context(locked(population.folder))
             if isinstance(pool, RayPool):
                 pool.share(population.folder)
             threads = config.run.num_threads if config.run.num_threads > 0 else 1

@@ -196,7 +196,7 @@ def _check_last_line(path: Path) -> None:
 
 def _open_journal(path: Path, create: bool) -> BaseStorage:
     if not create and not path.is_file():
-        raise UserError(f"there is no study at {path}")
+        raise UserError(f"there is no study at {path}; if it is kept elsewhere, name its --storage")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not _is_journal(path):

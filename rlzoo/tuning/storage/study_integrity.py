@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 import optuna
@@ -22,12 +23,13 @@ from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from rlzoo.core.errors import UserError, unknown
+from rlzoo.io.atomic import atomic_write
 from rlzoo.tuning.storage.optuna_internals import samplers_attributes
 from rlzoo.tuning.storage.storage import reading
 from rlzoo.tuning.storage.study_settings import StudySettings
 from rlzoo.tuning.storage.trial_queue import FIXED
 
-SETTINGS, N_TRIALS = "rlzoo", "n_trials"  # user attributes of a study
+SETTINGS, N_TRIALS, TOKEN = "rlzoo", "n_trials", "token"  # user attributes of a study
 
 # User attributes of a trial.
 _ATTRIBUTES: dict[str, Any] = {
@@ -72,6 +74,25 @@ def settings_of(study: optuna.Study) -> StudySettings:
     return StudySettings.from_json(study.user_attrs[SETTINGS])
 
 
+def claim_folder(study: optuna.Study, folder: Path) -> None:
+    """Keep the results of studies that have one name in several storages apart.
+
+    The first study whose results go into the folder leaves its token there.
+
+    :raises UserError: the folder holds the results of another study
+    """
+    token, path = study.user_attrs.get(TOKEN), folder / "study.token"
+    if token is None:  # of an earlier version
+        return
+    if not path.is_file():
+        with atomic_write(path) as file:
+            file.write(token.encode())
+    elif path.read_text() != token:
+        raise UserError(
+            f"{folder} holds another study of that name, kept in another --storage: give another --study-name"
+        )
+
+
 def check_study(study: optuna.Study) -> None:
     """Check that everything in a study can be read, and is what rlzoo and Optuna write.
 
@@ -108,6 +129,8 @@ def _check_study_attributes(attributes: object, of_samplers: object, numbers: li
             raise ValueError(f"{name} is {str(value)[:60]!r}")
     if not _are_numbers(numbers, int) or len(set(numbers)) < len(numbers) or min(numbers, default=0) < 0:
         raise ValueError("its trials are not numbered one by one")
+    if not isinstance(attributes.get(TOKEN, ""), str):
+        raise ValueError(f"{TOKEN} is {str(attributes[TOKEN])[:60]!r}")
     n_trials = attributes.get(N_TRIALS, 0)
     if type(n_trials) is not int or not 0 <= n_trials <= len(numbers):
         raise ValueError(f"n_trials is {str(n_trials)[:60]!r}, and it has {len(numbers)} trials")

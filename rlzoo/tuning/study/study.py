@@ -47,7 +47,15 @@ from rlzoo.tuning.space.own_samplers import asked_for, convert_params, own_sampl
 from rlzoo.tuning.space.search_space import Space
 from rlzoo.tuning.space.space_file import space_from_file
 from rlzoo.tuning.storage.storage import open_storage, reading
-from rlzoo.tuning.storage.study_integrity import N_TRIALS, SETTINGS, check_study, open_study, settings_of
+from rlzoo.tuning.storage.study_integrity import (
+    N_TRIALS,
+    SETTINGS,
+    TOKEN,
+    check_study,
+    claim_folder,
+    open_study,
+    settings_of,
+)
 from rlzoo.tuning.storage.study_settings import StudySettings
 from rlzoo.tuning.storage.trial_queue import enqueue_trials
 from rlzoo.tuning.study import trial_worker
@@ -129,6 +137,7 @@ def create_or_load_study(config: TuneConfig) -> StudyHandle:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     storage = open_storage(config.storage, config.folder)
     study = create_or_check_study(storage, config.study, settings)
+    claim_folder(study, config.folder)
     settings = settings_of(study)
     n_trials = max(config.n_trials, known := study.user_attrs.get(N_TRIALS, 0))
     if config.n_trials < known:
@@ -310,6 +319,7 @@ def create_or_check_study(
     if not is_new:
         check_study(study)
     if SETTINGS not in study.user_attrs and not study.get_trials(deepcopy=False):
+        study.set_user_attr(TOKEN, secrets.token_hex(8))
         study.set_user_attr(SETTINGS, settings.to_json())
     if any_seed:
         settings = replace(settings, seed=settings_of(study).seed)
@@ -372,12 +382,17 @@ def _open(config: TuneConfig) -> optuna.Study:
         known = [path.name for path in config.folder.parent.glob("*") if path.is_dir()]
         raise unknown(f"study in {config.folder.parent}", config.study, known)
     refuse_links(config.folder)
+    if config.storage is None and (config.folder / POPULATION).is_file():
+        raise UserError(
+            f"{config.folder} holds a population (--scheduler), which has no trials: see its report"
+        )
     return open_study(open_storage(config.storage, config.folder, create=False), config.study)
 
 
 def write_report_again(config: TuneConfig) -> StudyHandle:
     """`rlzoo optimize --report STUDY`."""
     opened = load_study(config)
+    claim_folder(opened.study, opened.folder)
     write_report(opened.study, opened.settings, opened.folder, config.figures)
     return opened
 
